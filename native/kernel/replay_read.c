@@ -9,6 +9,8 @@
 #include "kernel.h"
 #include "replay.h"
 
+#define MOST_OF_A_CALL 0x7ffff000 /* of the C library: the buffer for it is filled */
+
 /* A number of a line: its first value, and its steps from turn to turn and from rank to rank. */
 struct replay_number {
     int64_t base, steps[SW_RECORD_DEPTH], rank;
@@ -510,6 +512,8 @@ static void take_call(const struct replay_reader *reader, enum sw_line line, cha
             (__builtin_mul_overflow(step, turns - 1, &more) || __builtin_add_overflow(most, more, &most)))
             damaged(reader, "a call of too many bytes");
     }
+    if (replay_is_posix(line) && most > MOST_OF_A_CALL)
+        damaged(reader, "a call of more bytes than Linux moves at once");
     if (most > replay->largest)
         replay->largest = most;
 }

@@ -361,7 +361,8 @@ static int64_t flags_of(int flags) {
 /* Whether calls on it are kept. Standard streams are those of who started the program, but for those that it
  * puts a file of its own in place of. */
 static bool is_followed(struct own_calls *of, int fd) {
-    if ((fd <= STDERR_FILENO && !atomic_load_explicit(&replaced[fd], memory_order_relaxed)) || !record_of(fd))
+    if (fd < 0 || (fd <= STDERR_FILENO && !atomic_load_explicit(&replaced[fd], memory_order_relaxed)) ||
+        !record_of(fd))
         return false;
     if (fd >= SLOTS) {
         gap(of, CALLS_MANY_FILES);

@@ -92,11 +92,18 @@ def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
 
 
 def read_document(
-    path: Path, noun: str, cure: str = "check the path", most: int = MOST_BYTES, *, latin: bool = False
+    path: Path,
+    noun: str,
+    cure: str = "check the path",
+    most: int = MOST_BYTES,
+    *,
+    latin: bool = False,
+    errors: str = "strict",
 ) -> str:
     """Read the text of a file; ``noun`` says what it is, for messages, and ``cure`` what to do where it is not there.
 
     With ``latin``, text that is not UTF-8 is taken for Latin-1, as programs read it that look at single bytes.
+    ``errors`` is what Python's decoders take: names of files need not be UTF-8.
 
     Raises
     ------
@@ -110,7 +117,7 @@ def read_document(
         if len(read) > most:
             raise UserError(f"{noun} file {path} is larger than {most >> 20} MiB", "is it the right file?")
         try:
-            return read.decode("utf-8")
+            return read.decode("utf-8", errors)
         except UnicodeDecodeError:
             if not latin:
                 raise

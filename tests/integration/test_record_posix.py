@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,11 @@ import pytest
 
 from stripewise.desk.cli.main import main
 from stripewise.engine.fidelity import Done
+from stripewise.formats import RECORD_HEADER
 from stripewise.observe.left import PREFIX, calls_in
 from stripewise.observe.record import NO_CALLS, Record
 from stripewise.observe.record_joining import join_threads
-from stripewise.observe.record_reading import parse_record
+from stripewise.observe.record_reading import parse_record, read_record
 from stripewise.runners.injection import _name_stream
 from tests.integration.building import checked, fresh_home, native_parts, observer_library
 from tests.integration.conftest import Mpi
@@ -110,7 +112,7 @@ def recorded(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Record
         }
         assert subprocess.run(command, cwd=tmp_path / "work", env=given, check=False).returncode == code
         text = join_threads(calls_in(tmp_path / "parts"))
-        (tmp_path / "a.record").write_text(text)
+        (tmp_path / "a.record").write_text(text, "utf-8", "surrogateescape")
         return parse_record(text, "a.record")
 
     return run
@@ -192,6 +194,34 @@ def test_calls_without_regularity_end_the_record_and_not_the_program(recorded: R
     assert record.gaps == ("calls that do not repeat took more than the memory for a record",)
 
 
+def test_wild_descriptors_and_names_that_are_not_unicode_end_neither_program_nor_record(
+    recorded: Recorded, replayer: list[Path | str], tmp_path: Path
+) -> None:
+    calls = "import os, contextlib\nwith contextlib.suppress(OSError): os.close(-2_000_000_000)\n"
+    record = recorded(sys.executable, "-S", "-E", "-c", calls + "open(b'\\xff', 'wb', 0).write(b'12345678')")
+    assert record.moved["write"] == 8 and read_record(tmp_path / "a.record") == record
+    assert replayed(replayer, record, tmp_path).written == 8
+
+
+def test_a_replay_makes_no_room_for_calls_that_no_system_makes(replayer: list[Path | str], tmp_path: Path) -> None:
+    lines = [
+        RECORD_HEADER,
+        "job 1 1 1 1",
+        "ranks 0 1",
+        "file - /a/b",
+        "posix_open 3 0 2 0 0",
+        "posix_read 3 9999999999 0",
+    ]
+    text = "".join(f"{line}\n" for line in lines)
+    record = tmp_path / "large.record"
+    record.write_text(f"{text}checksum {zlib.crc32(text.encode()):08x}\n")
+    found = subprocess.run(
+        [*replayer[:2], "1", replayer[2], record, "--directory", tmp_path / "replay"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode and "line 6: a call of more bytes than Linux moves at once" in found.stderr
+
+
 def test_the_commands_record_and_replay_a_program_without_mpi(
     replayer: list[Path | str],
     tmp_path: Path,
@@ -214,4 +244,12 @@ def test_the_commands_record_and_replay_a_program_without_mpi(
     }
     assert not any("bytes" in line or "calls" in line for line in told["differences"])
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a.record", "data"]
+    names = ["sh", "-c", f"echo a > {tmp_path}/$(printf '\\377')"]
+    assert main(["lab", "record", "--quiet", "--output", str(record), "--", *names]) == 0
+    assert read_record(record).groups[0].files[-1][0] == f"{tmp_path}/\udcff"
     assert main(["lab", "record", "--output", str(record), "--", "sh", "-c", "exit 5"]) == 5
+    full = "stripewise.desk.cli.records.join_threads"
+    monkeypatch.setattr(full, lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    capfd.readouterr()
+    assert main(["lab", "record", "--output", str(record), "--", "sh", "-c", "echo a > b; exit 6"]) == 6
+    assert "there is no record in" in capfd.readouterr().err

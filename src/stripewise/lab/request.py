@@ -126,7 +126,7 @@ def load_request(path: str | Path) -> SimulationRequest:
         With the file and the place that is wrong.
     """
     origin = str(path)
-    text = read_document(Path(path), "workload", most=MAX_RECORD_BYTES)
+    text = read_document(Path(path), "workload", most=MAX_RECORD_BYTES, errors="surrogateescape")
     if text.startswith(RECORD_HEADER):
         return _of_record(read_record(Path(path)).need_mpi_io(origin), Access(), {})
     parsed = parse_document(_WorkloadFile, text, origin)

@@ -11,11 +11,10 @@ import math
 import posixpath
 import struct
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 
 from stripewise.formats import MAX_RECORD_ITEMS, RECORD_HEADER, RECORD_LINES
@@ -274,7 +273,7 @@ def _lanes(threads: Sequence[Thread]) -> list[_Lane]:
             lanes.append(lane)
         lane.bases[number], lane.tops[number] = base, base + most
         lane.files.append(number)
-        lane.segments = sorted([*lane.segments, *own.segments], key=lambda segment: (segment.began, segment.first))
+        lane.segments = sorted([*lane.segments, *own.segments], key=lambda one: (one.began, one.ended, one.first))
     return lanes
 
 
@@ -285,8 +284,12 @@ def _slots(thread: Thread) -> Iterator[int]:
 
 
 def _overlap(ours: Sequence[Segment], theirs: Sequence[Segment]) -> bool:
-    both = sorted([*ours, *theirs], key=lambda segment: (segment.began, segment.ended))
-    return any(after.began < before.ended for before, after in pairwise(both))
+    """Whether two called at the same time; ours never do among themselves, and are in their order."""
+    for segment in theirs:
+        before = bisect_left(ours, segment.ended, key=lambda one: one.began)
+        if before and ours[before - 1].ended > segment.began:
+            return True
+    return False
 
 
 def _order(threads: Sequence[Thread], lanes: Sequence[_Lane]) -> tuple[Waits, Waits]:

@@ -103,7 +103,7 @@ def read_record(path: Path) -> Record:
     UserError
         As :func:`parse_record`, or if the file cannot be read.
     """
-    text = read_document(path, "record", most=MAX_RECORD_BYTES)
+    text = read_document(path, "record", most=MAX_RECORD_BYTES, errors="surrogateescape")
     return run_bounded(lambda: parse_record(text, str(path)), path)
 
 

@@ -168,7 +168,7 @@ def write_text(path: Path, text: str, fix: str = "choose another file with --out
     try:
         if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
             raise UserError(f"{path} is a link of another user", fix)
-        path.write_text(text, "utf-8")
+        path.write_text(text, "utf-8", "surrogateescape")  # names of files may be in another encoding
         if path.is_file() and path.stat().st_uid == os.geteuid():
             take_from_others(path)
     except OSError as error:

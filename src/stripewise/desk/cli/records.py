@@ -168,7 +168,7 @@ def record(
         if not place.exists():
             _join(folder, place)
         remarks = _keep(place, output, hash_paths=hash_paths)
-    except StripewiseError as error:
+    except (StripewiseError, OSError) as error:
         # The program may have done all that it should: its exit code stays.
         remarks, quiet = [f"there is no record in {output}: {error}"], False
     for line in () if quiet else remarks:
@@ -206,7 +206,7 @@ def _keep(place: Path, output: Path, *, hash_paths: bool) -> list[str]:
     StripewiseError
         If there is none, or it is damaged or cannot be written.
     """
-    text = read_document(place, "record", most=MAX_RECORD_BYTES)
+    text = read_document(place, "record", most=MAX_RECORD_BYTES, errors="surrogateescape")
     found = parse_record(text, str(place))
     write_text(output, with_hashed_paths(text) if hash_paths else text, f"make room; the whole record is kept: {place}")
     place.unlink()
