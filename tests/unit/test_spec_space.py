@@ -248,3 +248,15 @@ def test_binding_takes_limits_and_defaults_from_the_workload():
     bound = parameter.bind({"processes": 6, "nodes": 3})
     assert (bound.values, bound.default) == ((1, 2, 3, 4), 3)
     assert bound.bind({"processes": 1, "nodes": 1}) is bound
+
+
+def test_rules_without_a_table_decide_as_well():
+    """A rule over many combinations, and one that cannot be computed for all of them."""
+    many = Parameter("many", Kind.INTEGER, range(5000), 0)
+    space = Space.bind([many, ordinal("a", 3, active="many >= 4999")], [Expression.parse("many != 7")])
+    assert space.fold(np.array([[4998, 2], [4999, 2]])).tolist() == [[4998, 0], [4999, 2]]
+    assert space.feasible(np.array([[6, 0], [7, 0]])).tolist() == [True, False]
+    space = Space.bind([ordinal("b", 3, default=1), ordinal("a", 3, active="4 / b > 2")])
+    assert space.fold(np.array([[1, 2], [2, 2]])).tolist() == [[1, 2], [2, 0]]
+    with pytest.raises(UserError, match="divides by zero"):
+        space.fold(np.array([[0, 2]]))

@@ -319,19 +319,18 @@ class Parameter:
         """What decides whether a value acts: when it means something, and when it does what the default does."""
         return tuple(rule for rule in (self.active_if, self.same_as_default) if rule is not None)
 
-    def acts_in(self, columns: Mapping[str, Any], n: int, *, partly: bool = False) -> NDArray[np.bool_]:
+    def acts_in(self, columns: Mapping[str, Any], n: int) -> NDArray[np.bool_]:
         """Say in which of ``n`` configurations the value means something and is not what the default does.
 
         Parameters
         ----------
         columns : mapping
-            Names to scalars or arrays of length ``n``, the parameter's own among them.
-        partly : bool
-            Whether a rule over names that are not there rules nothing out; else it is an error.
+            Names to scalars or arrays of length ``n``, the parameter's own among them. A rule over names that are not
+            there rules nothing out.
         """
         acts = np.ones(n, dtype=bool)
         for rule, wanted in ((self.active_if, True), (self.same_as_default, False)):
-            if rule is not None and not (partly and rule.names - columns.keys()):
+            if rule is not None and rule.names <= columns.keys():
                 acts &= np.broadcast_to(np.asarray(rule(columns), dtype=bool), (n,)) == wanted
         return acts
 

@@ -75,6 +75,8 @@ class Knowledge:
 __all__ = ["Derived", "Knowledge", "Levels", "Space"]
 
 _LONG = 64
+_LARGEST_TABLE = 1 << 12
+"""Combinations for which the outcome of a rule is kept."""
 
 
 def _array(values: Sequence[Value]) -> NDArray[Any]:
@@ -235,12 +237,48 @@ class Space(Grid):
 
     # -- rules ---------------------------------------------------------------------------------------------
 
-    def _condition(self, condition: Expression, columns: Mapping[str, Any], n: int) -> NDArray[np.bool_]:
-        return np.broadcast_to(np.asarray(condition(columns), dtype=bool), (n,))
+    @cached_property
+    def _tables(self) -> dict[Expression, tuple[tuple[int, ...], NDArray[np.bool_]] | None]:
+        return {}
 
-    def _active(self, index: int, columns: Mapping[str, Any], n: int) -> NDArray[np.bool_]:
-        condition = self.parameters[index].active_if
-        return np.ones(n, dtype=bool) if condition is None else self._condition(condition, columns, n)
+    def _holds(self, rule: Expression, levels: Levels) -> NDArray[np.bool_]:
+        """Say in which rows a rule holds, shape ``(n,)``: evaluated once for each combination of what it names."""
+        if rule not in self._tables:
+            self._tables[rule] = self._tabulate(rule)
+        table = self._tables[rule]
+        if table is None:
+            outcome = np.asarray(rule(self.columns(levels)), dtype=bool)
+        else:
+            indices, outcomes = table
+            outcome = outcomes[tuple(levels[:, index] for index in indices)]
+        return np.broadcast_to(outcome, (len(levels),))
+
+    def _tabulate(self, rule: Expression) -> tuple[tuple[int, ...], NDArray[np.bool_]] | None:
+        """Give the parameters that a rule names, and its outcome for their levels; None where a table does not serve.
+
+        A rule may be impossible to compute for combinations that no row has.
+        """
+        indices = tuple(index for index, name in enumerate(self.names) if name in rule.names)
+        shape = tuple(self.shape[index] for index in indices)
+        if math.prod(shape) > _LARGEST_TABLE:
+            return None
+        levels = np.tile(self._default_levels, (math.prod(shape), 1))
+        levels[:, indices] = levels_at(np.arange(len(levels)), shape)
+        try:
+            outcome = np.asarray(rule(self.columns(levels)), dtype=bool)
+        except UserError:
+            return None
+        return indices, np.broadcast_to(outcome, (len(levels),)).reshape(shape)
+
+    def _acts(self, index: int, levels: Levels) -> NDArray[np.bool_]:
+        """Say in which rows the value of a parameter means something and is not what the default does."""
+        parameter = self.parameters[index]
+        acts = np.ones(len(levels), dtype=bool)
+        if parameter.active_if is not None:
+            acts &= self._holds(parameter.active_if, levels)
+        if parameter.same_as_default is not None:
+            acts &= ~self._holds(parameter.same_as_default, levels)
+        return acts
 
     def fold(self, levels: Levels) -> Levels:
         """Set inactive parameters, and those that act as their default does, to it: equal behaviour has one form.
@@ -255,22 +293,18 @@ class Space(Grid):
             A new array.
         """
         folded = np.array(levels, dtype=np.int64, copy=True)
-        if not self._order:
-            return folded
-        columns = self.columns(folded)
         for index in self._order:
-            own = self.parameters[index].acts_in(columns, len(folded))
-            folded[:, index] = np.where(own, folded[:, index], self._default_levels[index])
-            columns[self.names[index]] = self._values[index][folded[:, index]]
+            folded[~self._acts(index, folded), index] = self._default_levels[index]
         return folded
 
     def active(self, levels: Levels) -> NDArray[np.bool_]:
         """Say which parameters mean something in each configuration, shape ``(n, d)``; ``levels`` are folded first."""
         folded = self.fold(levels)
-        columns = self.columns(folded)
         result = np.ones(folded.shape, dtype=bool)
         for index in self._order:
-            result[:, index] = self._active(index, columns, len(folded))
+            condition = self.parameters[index].active_if
+            if condition is not None:
+                result[:, index] = self._holds(condition, folded)
         return result
 
     @cached_property
@@ -297,9 +331,8 @@ class Space(Grid):
     def feasible(self, levels: Levels) -> NDArray[np.bool_]:
         """Say which configurations satisfy every constraint, shape ``(n,)``."""
         result = np.ones(len(levels), dtype=bool)
-        columns = self.columns(levels)
         for constraint in self.constraints:
-            result &= self._condition(constraint, columns, len(levels))
+            result &= self._holds(constraint, levels)
         return result
 
     def canonical(self, configuration: Mapping[str, Value]) -> Configuration:
@@ -312,7 +345,6 @@ class Space(Grid):
         """
         levels = self.fold(self._encode(configuration))
         if not self.feasible(levels)[0]:
-            columns = self.columns(levels)
-            broken = next(c for c in self.constraints if not bool(np.all(c(columns))))
+            broken = next(c for c in self.constraints if not self._holds(c, levels)[0])
             raise UserError(broken.reason or f"configuration breaks the constraint '{broken.text}'")
         return self.configuration(levels[0])

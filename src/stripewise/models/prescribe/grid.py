@@ -151,7 +151,7 @@ class CandidateGrid:
             default = self._default(tunable, columns)
             # Where the default cannot be told, what means nothing stays as it is today.
             usual = np.repeat(now[:, tunable.place], len(points) // len(now)) if default is None else default
-            acts = parameter.acts_in(columns, len(points), partly=True)
+            acts = parameter.acts_in(columns, len(points))
             points[:, tunable.place] = np.where(acts, points[:, tunable.place], usual)
             self._note(columns, tunable, points)
             if parameter.maximum_from is not None and parameter.maximum_from.names <= columns.keys():
@@ -165,7 +165,7 @@ class CandidateGrid:
         """List what is free and means something in at least one of some points, shape ``(n, c)``."""
         columns = self._columns_of(points, words)
         rules = [(tunable, tunable.parameter) for tunable in self.free]
-        return [t for t, p in rules if p is None or p.acts_in(columns, len(points), partly=True).any()]
+        return [t for t, p in rules if p is None or p.acts_in(columns, len(points)).any()]
 
     # -- what the measurements and the stacks support ------------------------------------------------------
 
