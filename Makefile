@@ -78,7 +78,7 @@ lowest: $(LOWEST)/.run ## quick tests with the lowest versions that pyproject.to
 # the first line fails where PyTorch is missing and the tests would be skipped.
 ann: $(ANN)/.run ## the model ann, and settings of PyTorch's loaders and zarr, with PyTorch (3 GB)
 	$(ANN)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
-	$(ANN)/bin/python -m pytest tests/contract/test_models.py tests/contract/test_torch_loader.py tests/unit/test_in_python.py -k 'TestAnn or loader or zarr'
+	$(ANN)/bin/python -m pytest tests/contract/test_models.py tests/contract/test_torch_loader.py tests/unit/test_in_python.py -k 'TestAnn or loader or zarr or dask'
 
 # Each file has its own servers, ports and folders. Only the test bed exists once: its tests take turns. They wait for Slurm most of
 # the time, so the others run beside them, with the processor time that they leave.

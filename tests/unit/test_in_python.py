@@ -863,3 +863,133 @@ def test_a_loaders_workers_are_tuned_between_the_epochs_of_one_launch(tmp_path: 
     assert (folder / "stdout").read_text("utf-8") == "[[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15]]\n"
     last = parse_journal((folder / "answers").read_text("utf-8")).phases[-1]
     assert last.order and last.settings[f"{LOADER}.num_workers"] in {"4", "8", "16"}
+
+
+FSSPEC = """
+class _Cache:
+    def __init__(self, name): self.name = name
+class _File:
+    def __init__(self, size, kind): self.blocksize, self.cache = size, _Cache(kind)
+class AbstractFileSystem:
+    default = 5
+    def __init__(self, **storage_options): self.storage_options = storage_options
+    def open(self, path, mode="rb", block_size=None, cache_options=None, compression=None, **kwargs):
+        if mode == "r": return self.open(path, "rb", block_size=block_size, cache_options=cache_options, **kwargs)
+        return self._open(path, block_size=block_size, **kwargs)
+    def _open(self, path, block_size=None, cache_type=None):
+        chosen = self.storage_options
+        size, kind = chosen.get("default_block_size", 5), chosen.get("default_cache_type", "readahead")
+        return _File(block_size or size, cache_type or kind)
+class Local(AbstractFileSystem):
+    def _open(self, path, **_): return object()
+class Narrow(AbstractFileSystem):
+    def _open(self, path, block_size=None): return _File(block_size or 5, "readahead")
+class Before(AbstractFileSystem):
+    def __init__(self): self.fs = None; self.storage_options = {}
+"""
+OPENED = """
+from fsspec.spec import *
+def tell(made): return getattr(made, "blocksize", None), getattr(getattr(made, "cache", None), "name", None)
+plain, chosen = AbstractFileSystem(), AbstractFileSystem(default_block_size=9, default_cache_type="none")
+print(*map(tell, [
+    plain.open("a"), plain.open("a", "r"), plain.open("a", block_size=7), plain.open("a", "wb"),
+    chosen.open("a"), Local().open("a"), Narrow().open("a"), Before().open("a")]))
+"""
+BLOCK, CACHE = ("fsspec.spec.AbstractFileSystem." + name for name in ("block_size", "cache_type"))
+
+
+def test_files_of_fsspec_read_ahead_as_told_where_nobody_chose(libraries: Path) -> None:
+    (libraries / "lib" / "fsspec").mkdir()
+    (libraries / "lib" / "fsspec" / "__init__.py").touch()
+    (libraries / "lib" / "fsspec" / "spec.py").write_text(FSSPEC, "utf-8")
+    plain, _ = run(libraries, OPENED, {})
+    usual = "(5, 'readahead')"
+    ours, block = "(1024, 'blockcache')", "(7, 'readahead')"
+    assert plain == f"{usual} {usual} {block} {usual} (9, 'none') (None, None) {usual} {usual}\n"
+    printed, report = run(libraries, OPENED, {BLOCK: "1024", CACHE: "blockcache"})
+    block = "(7, 'blockcache')"
+    assert printed == f"{ours} {ours} {block} {usual} (9, 'none') (None, None) {usual} {usual}\n"
+    assert outcomes(report)["block_size"][:3] == ("applied", 2, 4)
+    assert report["objects"][0]["calls"] == 6 and report["objects"][0]["settings"][0]["echoed"] == "1024"
+    assert run(libraries, OPENED, {BLOCK: "0", CACHE: "default"})[0] == plain
+    # Blocks that would fill the memory are refused.
+    printed, report = run(libraries, OPENED, {BLOCK: str(1 << 45)})
+    assert printed == plain and "exceed a quarter" in outcomes(report)["block_size"][3]
+    assert run(libraries, OPENED, {BLOCK: "1024"}, override=True)[0].startswith("(1024, 'readahead') (1024,")
+
+
+DASK = """
+import threading
+from dask import config, threaded
+def call(**own): print(threaded.get({}, [], **own), end=" ")
+call(); call(num_workers=3); call(pool="own")
+thread = threading.Thread(target=call); thread.start(); thread.join()
+config.now["num_workers"] = 5
+call()
+"""
+
+
+@pytest.mark.parametrize(("processors", "expected"), [(2, "16"), (1, "None")])
+def test_dask_gets_threads_where_nobody_chose(libraries: Path, processors: int, expected: str) -> None:
+    home = libraries / "lib" / "dask"
+    home.mkdir()
+    for name, text in {
+        "__init__": "",
+        "config": "now = {}\ndef get(key, default=None): return now.get(key, default)",
+        "system": f"CPU_COUNT = {processors}",
+        "threaded": "from dask import config, system\ndef get(dsk, keys, cache=None, num_workers=None, pool=None):\n"
+        "    return pool or num_workers or config.get('num_workers')",
+    }.items():
+        (home / f"{name}.py").write_text(text, "utf-8")
+    plain, _ = run(libraries, DASK, {})
+    printed, report = run(libraries, DASK, {"dask.threaded.get.num_workers": "16"})
+    assert (plain, printed) == ("None 3 own None 5 ", f"{expected} 3 own None 5 ")
+    assert report["objects"][0]["calls"] == 5
+    assert outcomes(report)["num_workers"][1:3] == ((1, 4) if processors > 1 else (0, 5))
+
+
+REAL = """
+import sys, threading
+import fsspec, dask
+from dask import delayed
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+text = bytes(range(256)) * 4096
+class Answer(BaseHTTPRequestHandler):
+    def log_message(self, *_): pass
+    def do_HEAD(self): self.do_GET()
+    def do_GET(self):
+        first, _, last = self.headers.get("Range", f"bytes=0-{len(text) - 1}")[6:].partition("-")
+        part = text[int(first) : int(last) + 1]
+        self.send_response(206 if "Range" in self.headers else 200)
+        for name, value in {"Content-Length": len(part), "Accept-Ranges": "bytes",
+                            "Content-Range": f"bytes {first}-{last}/{len(text)}"}.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        if self.command == "GET": self.wfile.write(part)
+server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+with fsspec.filesystem("http").open(f"http://127.0.0.1:{server.server_port}/x") as file:
+    print(type(file).__name__, file.read(300) == text[:300], file.seek(999999), file.read() == text[999999:])
+    print(file.blocksize, file.cache.name, file=sys.stderr)
+names = {thread for thread in dask.compute(*[delayed(threading.get_ident)() for _ in range(9)])}
+print(sum(dask.compute(*[delayed(abs)(-one) for one in range(9)])))
+from dask import threaded
+print(sorted(n for pool in threaded.pools.values() for n in pool), file=sys.stderr)
+"""
+
+
+def test_fsspec_and_dask_themselves_take_the_settings(libraries: Path) -> None:
+    if not (find_spec("fsspec") and find_spec("aiohttp") and find_spec("dask")):
+        pytest.skip("no fsspec with aiohttp, or no dask: `make ann` installs them")
+    site = str(Path(find_spec("dask").submodule_search_locations[0]).parent)  # type: ignore[union-attr,index]
+    results = []
+    for settings in ({}, {BLOCK: "65536", CACHE: "blockcache", "dask.threaded.get.num_workers": "6"}):
+        asked = {"set": settings, "watch": [], "override": False, "report": ""}
+        environment = {
+            "PATH": os.environ["PATH"], "PYTHONPATH": f"{HOOK}:{site}", "STRIPEWISE_PYTHON": json.dumps(asked),
+        }  # fmt: skip
+        words = [sys.executable, "-c", REAL]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=120)
+        results.append((done.stdout, done.stderr))
+    assert results[0][0] == results[1][0] == "HTTPFile True 999999 True\n36\n"
+    assert (results[0][1], results[1][1]) == ("5242880 bytes\n[]\n", "65536 blockcache\n[6]\n")

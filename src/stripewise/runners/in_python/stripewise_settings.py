@@ -147,7 +147,13 @@ def begin(text: str, here: str):
     """Read the variable; gives what patches a module that has just been executed."""
     job = Job(text)
     os.register_at_fork(after_in_child=job.forked)
-    special = {"torch.utils.data.DataLoader": _patch_loader, "h5py.Group": _patch_groups, "numpy.memmap": _patch_memmap}
+    special = {
+        "torch.utils.data.DataLoader": _patch_loader,
+        "h5py.Group": functools.partial(_patch_within_memory, "stripewise_h5py.py"),
+        "fsspec.spec.AbstractFileSystem": functools.partial(_patch_within_memory, "stripewise_fsspec.py"),
+        "numpy.memmap": functools.partial(_patch, "stripewise_memmap.py"),
+        "dask.threaded.get": functools.partial(_patch, "stripewise_dask.py"),
+    }
 
     def patch(module):
         for target in job.targets.values():
@@ -176,13 +182,12 @@ def _patch_loader(here: str, found: type, target: Target, job: Job) -> None:
     _load(here, "stripewise_loader.py").patch(found, target, job, orders)
 
 
-def _patch_groups(here: str, found: type, target: Target, job: Job) -> None:
-    free = _load(here, "stripewise_loader.py").free_memory
-    _load(here, "stripewise_h5py.py").patch(found, target, job, free)
+def _patch_within_memory(file: str, here: str, found: object, target: Target, job: Job) -> None:
+    _load(here, file).patch(found, target, job, _load(here, "stripewise_loader.py").free_memory)
 
 
-def _patch_memmap(here: str, found: type, target: Target, job: Job) -> None:
-    _load(here, "stripewise_memmap.py").patch(found, target, job)
+def _patch(file: str, here: str, found: object, target: Target, job: Job) -> None:
+    _load(here, file).patch(found, target, job)
 
 
 def _load(here: str, file: str) -> types.ModuleType:
