@@ -51,7 +51,7 @@ $(LOWEST)/.run: pyproject.toml | $(VENV)/.dev
 $(ANN)/.run: pyproject.toml | $(VENV)/.dev
 	@echo "installing stripewise and PyTorch into $(ANN) ..."
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(ANN)
-	@$(BIN)/uv pip install --quiet --python $(ANN)/bin/python -e '.[ann,test]' 'zarr>=3'
+	@$(BIN)/uv pip install --quiet --python $(ANN)/bin/python -e '.[ann,test]' 'zarr>=3' 'fsspec[http]' dask
 	@touch $@
 
 demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three minutes
@@ -76,7 +76,7 @@ lowest: $(LOWEST)/.run ## quick tests with the lowest versions that pyproject.to
 
 # PyTorch from PyPI is 3 GB with its libraries for GPUs, so it has an environment of its own. Its tests are those of the model's contract;
 # the first line fails where PyTorch is missing and the tests would be skipped.
-ann: $(ANN)/.run ## the model ann, and settings of PyTorch's loaders and zarr, with PyTorch (3 GB)
+ann: $(ANN)/.run ## the model ann, and settings of PyTorch's loaders, zarr, fsspec and dask, with PyTorch (3 GB)
 	$(ANN)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
 	$(ANN)/bin/python -m pytest tests/contract/test_models.py tests/contract/test_torch_loader.py tests/unit/test_in_python.py -k 'TestAnn or loader or zarr or dask'
 
