@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,7 +78,9 @@ class Public:
 
     def _rows(self, text: str) -> Iterator[dict[str, Any]]:
         if self.columns:
-            found = (dict(zip(self.columns, line.split(), strict=True)) for line in text.splitlines())
+            # Sizes such as 100-100-200 are columns of their own.
+            parts = (re.split(r"\s+|(?<=\d)-(?=\d)", line.strip()) for line in text.splitlines())
+            found = (dict(zip(self.columns, part, strict=True)) for part in parts)
         else:
             first = text.splitlines()[0]
             mark = next(mark for mark in ";, " if mark in first)
@@ -110,6 +113,7 @@ def _text(checkouts: Path, repository: str, path: str) -> str:
 
 
 _MOOT, _ED, _FORGE = "timm/moot", "huttered40/app_ed", "jeanbez/forge-evaluation"
+_LUSTRE = "divyanshsinghvi/parallel-IO-autotuning"
 _CURATED = "curated_datasets/stampede2"
 _FORWARDING: dict[str, Any] = {
     "repository": _FORGE,
@@ -129,6 +133,26 @@ def _moot(name: str, path: str, objective: str, direction: str, held_back: bool,
 def _levels(name: str, path: str, axes: int, held_back: bool) -> Public:
     columns = (*(f"axis_{place}" for place in range(axes)), "seconds")
     return Public(name, _ED, (f"{_CURATED}/{path}.csv",), "seconds", "minimize", held_back, columns)
+
+
+_HINTS = ("romio_ds_read", "romio_ds_write", "romio_cb_read", "romio_cb_write")
+_SIZES = ("nx", "ny", "nz")
+_S3D = ("px", "py", "pz", "restart")
+
+
+def _campaign(name: str, path: str, sizes: tuple[str, ...], times: tuple[str, ...], held_back: bool) -> Public:
+    """Take runs of a program on Lustre, nearly all of other settings; bandwidths of writing and of reading."""
+    objective = name.rsplit("_", 1)[1]
+    measured = ("write", "written", "write_seconds", "read", "bytes_read", "read_seconds", *times)
+    columns = ("program", *sizes, *measured, "stripe_size", "stripe_count", *_HINTS, "cb_buffer_size")
+    return Public(
+        name, _LUSTRE, (f"final/code/{path}.txt",), objective, "maximize", held_back, columns,
+        contexts=sizes, categories=("program", *_HINTS), left_out=tuple(m for m in measured if m != objective),
+        roles=(
+            ("stripe_size", "stripe_size"), ("stripe_count", "stripe_count"),
+            ("cb_buffer_size", "collective_buffer_size"),
+        ),
+    )  # fmt: skip
 
 
 _KRIPKE_PARTS = ("k1", "k2", "k3", "k4", "k5", "k7", "SweepSolver", "k9")
@@ -156,7 +180,11 @@ TABLES = (
     _moot("hsqldb", "systems/HSQLDB", "Performance", "minimize", held_back=False),
     _moot("storm_wordcount", "config/SS-A", "Throughput", "maximize", held_back=False, left_out=("Latency",)),
     _moot("storm_rollingsort", "config/SS-K", "Throughput", "maximize", held_back=False, left_out=("Latency",)),
+    _campaign("s3d_write", "S3DIOstats", (*_SIZES, *_S3D), ("open_seconds", "close_seconds"), held_back=False),
+    _campaign("s3d_read", "S3DIOstats", (*_SIZES, *_S3D), ("open_seconds", "close_seconds"), held_back=False),
+    _campaign("bt_write", "BTIOstats", (*_SIZES, "ranks_per_axis"), (), held_back=False),
     # Held back.
+    _campaign("bt_read", "BTIOstats", (*_SIZES, "ranks_per_axis"), (), held_back=True),
     Public(
         "forwarding_gpfs",
         paths=("run/output/marenostrum-4-gpfs/results/results.csv", "run/output/marenostrum-4/results/results.csv"),

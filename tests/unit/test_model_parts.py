@@ -392,6 +392,19 @@ def test_auto_predicts_between_mean_and_median_of_skewed_noise() -> None:
     assert -0.045 < np.median(np.log(value / median)) < -0.005
 
 
+def test_a_blend_that_lies_too_high_on_held_out_runs_is_moved_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    def high(learners: dict[str, Any], cells: Cells, *_: Any) -> np.ndarray:
+        return np.repeat(cells.mean[:, None] + 0.3, len(learners), axis=1)
+
+    monkeypatch.setattr(AutoModel, "_held_out", staticmethod(high))
+    table = sample_table(repeats=1).take(np.arange(40))
+    model = make_model("auto").fit(table)
+    assert isinstance(model, AutoModel)
+    points = model.domain.folded(model.domain.table_points(table))
+    # All of it, but where a cell's own runs count; half of it is the way to the median.
+    assert np.all(np.abs(model.offset.predict(model.encoder.encode(points)) + 0.25) < 0.051)
+
+
 def test_uncertainty_is_calibrated() -> None:
     rng = np.random.default_rng(0)
     disagreement = rng.uniform(0.01, 0.2, 20000)

@@ -219,7 +219,7 @@ class AutoModel(PerformanceModel):
        the standard error, on held-out cells that its weights were not chosen by.
     5. Drop members that hardly count, and train the others on all cells.
     6. Predict a cell that was measured by its own runs and the blend, each by its variance (empirical Bayes).
-    7. Move means of logarithms towards medians, as far as the noise is skewed.
+    7. Move all predictions to the mean of held-out logarithms, and from it towards medians, as far as noise is skewed.
     8. Train one small ensemble on the blend: it screens configurations, and stands for the model in the runtime.
     """
 
@@ -370,9 +370,13 @@ class AutoModel(PerformanceModel):
             share = np.where(count > 1, apart / (apart + noise[cells.cell] / rest + _TINY), 0.0)
             row = blend[cells.cell] + share * (np.where(count > 1, others, 0.0) - blend[cells.cell])
         residual, x = data.target - row, cells.x[cells.cell]
+        # Members that learn values, and weights chosen by absolute errors, lie above the mean where noise is skewed.
+        level = float(np.mean(residual))
+        residual = residual - level
         medians = self.variance.with_values(_leaf_medians(self.variance, x, residual))
         skewed = _cost(residual) < _SKEWED * _cost(residual - medians.predict(x))
-        self.offset = medians.scaled(0.0 if skewed else _HALFWAY)
+        offset = medians.scaled(0.0 if skewed else _HALFWAY)
+        self.offset = offset.with_values(offset.value.astype(np.float64) + level)
 
     def _teach(self, cells: Cells, rng: np.random.Generator) -> Trees:
         """Fit a small ensemble to the blend: for screening many configurations, and for the runtime.
