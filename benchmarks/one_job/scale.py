@@ -90,19 +90,23 @@ class _Stage:
         return done.stdout
 
     def profile(self, ranks: int, phases: int, mode: str) -> tuple[int, Counter[str]]:
-        """Instructions of rank 0 in the runtime, and the collective calls that it makes there."""
+        """Instructions of rank 0's own thread in the runtime, and the collective calls that it makes there."""
         out = self.build / "callgrind"
-        self.run(ranks, phases, mode, tool=f'valgrind -q --tool=callgrind --callgrind-out-file="{out}"')
-        return _read(out.read_text("utf-8", "replace"), self.library.name)
+        tool = f'valgrind -q --tool=callgrind --separate-threads=yes --callgrind-out-file="{out}"'
+        self.run(ranks, phases, mode, tool=tool)
+        return _read(Path(f"{out}-01").read_text("utf-8", "replace"), self.library.name)
 
-    def system_calls(self, phases: int) -> Counter[str]:
-        """System calls of rank 0 on the files of orders and answers."""
+    def system_calls(self, phases: int) -> tuple[Counter[str], Counter[str]]:
+        """System calls of rank 0 on the files of orders and answers: of the program's thread, and of the helper."""
         out = self.build / "strace"
         self.run(1, phases, "record orders", tool=f'strace -f -y -qq -o "{out}"', pause=_PAUSE)
         files = [
             line for line in out.read_text("utf-8", "replace").splitlines() if re.search(r"/(orders|answers)\b", line)
         ]
-        return Counter(found[1] for line in files if (found := re.search(r"^\d+ +(\w+)\(", line)))
+        calls = [found.groups() for line in files if (found := re.search(r"^(\d+) +(\w+)\(", line))]
+        program = out.read_text("utf-8", "replace").split(maxsplit=1)[0]
+        waits = Counter(call for thread, call in calls if thread == program)
+        return waits, Counter(call for thread, call in calls if thread != program)
 
 
 def _read(text: str, library: str) -> tuple[int, Counter[str]]:
@@ -139,8 +143,8 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
         several = [int(ranks) for ranks in options.ranks.split(",")]
         rows = [_phase(stage, "record orders", ranks) for ranks in several]
         alone = _phase(stage, "record", max(2, several[0]))
-        few_calls, many_calls = (stage.system_calls(phases) for phases in (FEW, MANY))
-        files = {name: (many_calls[name] - few_calls[name]) / (MANY - FEW) for name in many_calls}
+        both_runs = zip(*(stage.system_calls(phases) for phases in (FEW, MANY)), strict=True)
+        files, beside = ({name: (many[name] - few[name]) / (MANY - FEW) for name in many} for few, many in both_runs)
         seconds: dict[str, list[float]] = {mode: [] for mode in ("", "observe", "record", "orders", "record orders")}
         for _ in range(options.repeats):
             for mode, taken in seconds.items():
@@ -160,6 +164,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
         "record": alone,
         "growth": growth,
         "system_calls": files,
+        "system_calls_beside": beside,
         "processor_seconds": {mode or "without the runtime": taken for mode, taken in typical.items()},
         "simulated": {"clients": CLIENTS, "sites": sites},
     }

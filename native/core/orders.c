@@ -62,7 +62,7 @@ static bool take(struct sw_order_file *orders, const char *line, size_t length) 
         return true;
     }
     /* On a file system of several hosts bytes may arrive after those behind them: the line is read again. */
-    if (++orders->stuck < SW_PATIENCE)
+    if (orders->patient || ++orders->stuck < SW_PATIENCE)
         return false;
     orders->stuck = 0;
     orders->damaged++;
@@ -81,8 +81,10 @@ size_t sw_orders_take(struct sw_order_file *orders, const char *text, size_t siz
     return at;
 }
 
-bool sw_orders_look(struct sw_order_file *orders, const char *path, char *error, size_t error_size) {
+bool sw_orders_look(struct sw_order_file *orders, sw_lock *lock, const char *path, char *error,
+                    size_t error_size) {
     off_t there = 0;
+    orders->more = false;
     int fd = sw_input_open(path, &there, error, error_size);
     if (fd < 0)
         return errno == ENOENT;
@@ -96,7 +98,12 @@ bool sw_orders_look(struct sw_order_file *orders, const char *path, char *error,
     char *text = sw_input_read(fd, (off_t)orders->offset, &size, error, error_size);
     if (!text)
         return false;
+    if (lock)
+        sw_lock_take(lock);
     size_t taken = sw_orders_take(orders, text, size);
+    if (lock)
+        sw_lock_release(lock);
+    orders->more = taken && !whole;
     /* No line is this long: what follows its end may be orders again. */
     if (!taken && !whole && !memchr(text, '\n', size)) {
         taken = size;

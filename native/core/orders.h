@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arena.h"
 #include "plan.h"
 
 #define SW_PATIENCE 8 /* looks after which a damaged line is passed over: it may still be arriving */
@@ -23,6 +24,8 @@ struct sw_order {
 struct sw_order_file {
     int64_t offset;     /* what of the file was read */
     unsigned stuck;     /* looks that ended at a damaged line */
+    bool patient;       /* such a look does not count */
+    bool more;          /* the last look ended before the end of the file */
     uint32_t damaged;   /* lines passed over */
     bool headed, alien; /* the header was read; it is another one */
     size_t count;
@@ -38,8 +41,10 @@ void sw_orders_carried_out(struct sw_order_file *orders, double number);
 size_t sw_orders_take(struct sw_order_file *orders, const char *text, size_t size);
 
 /* Reads what was appended, SW_MAX_ORDERS_LOOK bytes at most. False with a reason if the file cannot be read;
- * one that is not there yet is empty. */
-bool sw_orders_look(struct sw_order_file *orders, const char *path, char *error, size_t error_size);
+ * one that is not there yet is empty. The lock (or NULL) is held while orders are taken, not while the file
+ * is read. */
+bool sw_orders_look(struct sw_order_file *orders, sw_lock *lock, const char *path, char *error,
+                    size_t error_size);
 
 /* The first waiting order of a family for an operation that the open allows, or NULL. */
 struct sw_order *sw_orders_next(struct sw_order_file *orders, const char *family, bool reads, bool writes);

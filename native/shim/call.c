@@ -39,12 +39,16 @@ struct sw_handle *sw_handle_find(MPI_File file) {
     return handle;
 }
 
-struct sw_handle *sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool root) {
-    struct sw_handle *handle = sw_arena_take(&sw_runtime.files.arena, sizeof *handle);
-    if (!handle) { /* the file then passes through uncounted */
-        sw_files_put(record);
-        return NULL;
-    }
+struct sw_handle *sw_handle_reserve(void) {
+    return sw_arena_take(&sw_runtime.files.arena, sizeof(struct sw_handle));
+}
+
+void sw_handle_give(struct sw_handle *handle) {
+    sw_arena_give(&sw_runtime.files.arena, handle, sizeof *handle);
+}
+
+void sw_handle_add(struct sw_handle *handle, MPI_File file, struct sw_file *record, int64_t opened,
+                   bool root) {
     handle->file = file;
     handle->record = record;
     handle->opened = opened;
@@ -54,7 +58,6 @@ struct sw_handle *sw_handle_add(MPI_File file, struct sw_file *record, int64_t o
     handle->next = *bucket_of(file);
     *bucket_of(file) = handle;
     sw_lock_release(&table_lock);
-    return handle;
 }
 
 void sw_handle_detach(struct sw_handle *handle) {

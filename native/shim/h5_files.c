@@ -27,7 +27,9 @@ static struct sw_tracking *begin_phase(const struct sw_h5_opening *opening,
     if (record && request->rank == 0)
         sw_choice_record(orders, record);
     sw_explain(request->path, &orders->decision.chosen, orders->decision.why);
-    return sw_phase_begin(&below, orders, record ? sw_seen_of(record) : nothing, record, 0);
+    struct sw_tracking *tracking = record ? sw_phase_reserve() : NULL;
+    sw_phase_begin(tracking, &below, orders, record ? sw_seen_of(record) : nothing, record, 0);
+    return tracking;
 }
 
 /* The record of the file that was opened. orders: of a decision that all ranks carried out, or NULL. */

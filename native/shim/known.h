@@ -33,6 +33,8 @@ struct sw_orders {
     uint32_t family, candidate;  /* of the learner, for rank 0 */
     uint32_t order;              /* number of the order that the phase is to carry out, for rank 0; 0: none */
     bool settle;                 /* the file is synchronised before it is closed */
+    bool agreed;                 /* all ranks have memory to follow the phase, or it is not tracked */
+    bool unready;                /* while they agree: some rank has none */
 };
 
 /* The words that are known of a file before it is opened. With model: the model of this process, loaded on

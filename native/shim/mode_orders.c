@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
 #include "mode_orders.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "helper.h"
 #include "orders.h"
+#include "phases.h"
 #include "setup.h"
 #include "workload.h"
 
-#define LOOK_SHARE 100 /* at most one part in so many of the time goes into looks */
+#define MILLISECOND 1000000
+#define LOOK_SHARE 10        /* at most one part in so many of the helper's time goes into looks */
+#define LOOK_SHARE_ALONE 100 /* of the program's time, where there is no helper */
+#define MOST_ANSWERS 256     /* with more, the program waits for the file system */
 
-static struct sw_order_file ordered;
+static struct sw_order_file ordered; /* waiting, count and known: under the lock */
 static sw_lock ordered_lock = ATOMIC_FLAG_INIT;
-static int64_t next_look;
-static bool recalled;
+static atomic_bool looked; /* at least once */
+static atomic_int going_on;
+static atomic_uint ended;
+static _Atomic(int64_t) last_end;
 
 static void recall_one(const struct sw_phase *phase, void *context) {
     sw_orders_carried_out(context, phase->order);
 }
 
-/* What an earlier job carried out. The lock is held. */
+/* What an earlier job carried out: before the first look. */
 static void recall(void) {
     char error[160], *text = NULL;
     size_t size = 0;
@@ -33,21 +42,114 @@ static void recall(void) {
     free(text);
 }
 
-/* The lock is held. Where a look takes long, the next ones are rarer. */
-static void look(void) {
+/* Returns how many nanoseconds it took. Never two at a time. */
+static int64_t look(void) {
+    static unsigned counted;
     char error[160];
     int64_t start = sw_now();
-    if (start < next_look)
-        return;
-    if (!recalled) {
-        recalled = true;
+    if (!atomic_load(&looked))
         recall();
-        start = sw_now();
-    }
-    if (!sw_orders_look(&ordered, sw_setup.orders, error, sizeof error))
+    unsigned phases = atomic_load(&ended);
+    ordered.patient = atomic_load(&looked) && phases == counted;
+    counted = phases;
+    if (!sw_orders_look(&ordered, &ordered_lock, sw_setup.orders, error, sizeof error))
         sw_complain("orders %.300s cannot be read: %s; running without them", sw_setup.orders, error);
-    int64_t end = sw_now();
-    next_look = end + LOOK_SHARE * (end - start);
+    atomic_store(&looked, true);
+    return sw_now() - start;
+}
+
+/* ---- the helper: writes answers and looks for orders, so that no rank waits for the file system ---- */
+
+struct answer {
+    struct answer *next;
+    struct sw_phase *phase;
+};
+static struct answer *first_answer, **last_answer = &first_answer;
+static sw_lock answers_lock = ATOMIC_FLAG_INIT;
+static atomic_int answers;
+
+static void write_answers(void) {
+    sw_lock_take(&answers_lock);
+    struct answer *answer = first_answer;
+    first_answer = NULL;
+    last_answer = &first_answer;
+    sw_lock_release(&answers_lock);
+    while (answer) {
+        struct answer *next = answer->next;
+        sw_phase_note(answer->phase);
+        free(answer->phase);
+        free(answer);
+        atomic_fetch_sub(&answers, 1);
+        answer = next;
+    }
+}
+
+/* After a phase the next order comes soon, or late; while one goes on, nobody needs it. */
+static int64_t pause_after_look(void) {
+    int64_t pause = atomic_load(&going_on) > 0 ? INT64_MAX : (sw_now() - atomic_load(&last_end)) / 16;
+    if (ordered.more || pause < MILLISECOND)
+        return MILLISECOND;
+    return pause < 1000 * MILLISECOND ? pause : 1000 * MILLISECOND;
+}
+
+static int64_t serve(bool last) {
+    static int64_t not_before;
+    write_answers();
+    if (last)
+        return 0;
+    int64_t now = sw_now();
+    if (now < not_before)
+        return not_before - now;
+    int64_t took = look(), pause = pause_after_look();
+    not_before = now + LOOK_SHARE * took;
+    return pause > LOOK_SHARE * took ? pause : LOOK_SHARE * took;
+}
+
+static void look_alone(void) {
+    static atomic_flag looks = ATOMIC_FLAG_INIT;
+    static int64_t not_before;
+    int64_t now = sw_now();
+    if (atomic_flag_test_and_set(&looks))
+        return;
+    if (now >= not_before)
+        not_before = now + LOOK_SHARE_ALONE * look();
+    atomic_flag_clear(&looks);
+}
+
+/* What has come by now, and at the first open what is there. */
+static void read_orders(void) {
+    if (!sw_helper_start(serve))
+        look_alone();
+    while (!atomic_load(&looked) && sw_helper_start(serve))
+        nanosleep(&(struct timespec){.tv_nsec = MILLISECOND / 20}, NULL);
+}
+
+void sw_order_answer(struct sw_phase *phase) {
+    while (atomic_load(&answers) >= MOST_ANSWERS && sw_helper_start(serve))
+        nanosleep(&(struct timespec){.tv_nsec = MILLISECOND}, NULL);
+    struct answer *answer = sw_helper_start(serve) ? malloc(sizeof *answer) : NULL;
+    if (!answer) {
+        sw_phase_note(phase);
+        free(phase);
+        return;
+    }
+    *answer = (struct answer){.phase = phase};
+    atomic_fetch_add(&answers, 1);
+    sw_lock_take(&answers_lock);
+    *last_answer = answer;
+    last_answer = &answer->next;
+    sw_lock_release(&answers_lock);
+}
+
+void sw_order_phase_began(void) {
+    atomic_fetch_add(&going_on, 1);
+}
+
+void sw_order_phase_ended(void) {
+    atomic_fetch_sub(&going_on, 1);
+    atomic_fetch_add(&ended, 1);
+    atomic_store(&last_end, sw_now());
+    sw_helper_ring();
 }
 
 void sw_order_choose(const struct sw_opening *opening, struct sw_orders *orders) {
@@ -65,8 +167,8 @@ void sw_order_choose(const struct sw_opening *opening, struct sw_orders *orders)
     bool writes = !(opening->amode & MPI_MODE_RDONLY), reads = !(opening->amode & MPI_MODE_WRONLY);
     orders->tracked = true;
     orders->settle = sw_setup.settle && writes;
+    read_orders();
     sw_lock_take(&ordered_lock);
-    look();
     const struct sw_order *order = sw_orders_next(&ordered, site, reads, writes);
     if (order) {
         orders->order = order->number;

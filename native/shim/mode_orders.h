@@ -7,9 +7,17 @@
 #include "journal.h"
 #include "known.h"
 
-/* On rank 0 of a file's communicator: the order for this open, into orders. Reads the file of orders, and
- * waits for nothing. */
+/* On rank 0 of a file's communicator: the order for this open, into orders. A helper thread reads the file of
+ * orders; the first open waits until it has done so once. */
 void sw_order_choose(const struct sw_opening *opening, struct sw_orders *orders);
+
+/* A phase that is measured begins, and has ended and was answered. */
+void sw_order_phase_began(void);
+void sw_order_phase_ended(void);
+
+/* Writes an answer to the journal, soon: at the latest when the helper thread ends. Takes over the phase, of
+ * malloc. */
+void sw_order_answer(struct sw_phase *phase);
 
 /* How many hints and layout keys of an order the open did not pass on; 0 for no order. */
 uint32_t sw_order_missed(uint32_t number, struct sw_matches *matches);

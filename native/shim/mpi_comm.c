@@ -108,12 +108,16 @@ void sw_comm_share(MPI_Comm comm) {
     shared.size = size;
 }
 
+bool sw_comm_has_own(int size) {
+    return size == shared.size && !sw_runtime.threaded;
+}
+
 MPI_Comm sw_comm_own(MPI_Comm comm, int size, int *root) {
     MPI_Comm own;
     MPI_Group group;
     int first = 0;
     *root = 0;
-    if (size != shared.size || sw_runtime.threaded)
+    if (!sw_comm_has_own(size))
         return sw_pmpi.Comm_dup(comm, &own) == MPI_SUCCESS ? own : MPI_COMM_NULL;
     if (sw_pmpi.Comm_group(comm, &group) != MPI_SUCCESS)
         return MPI_COMM_NULL;

@@ -27,6 +27,7 @@ int sw_comm_nodes(MPI_Comm comm, int rank, int size);
  * here. The one copy of MPI_COMM_WORLD serves all files of all ranks, as long as no two threads may talk on
  * it at a time; otherwise one is made, collectively. MPI_COMM_NULL if that fails. */
 MPI_Comm sw_comm_own(MPI_Comm comm, int size, int *root);
+bool sw_comm_has_own(int size); /* nothing is made: the copy serves */
 void sw_comm_disown(MPI_Comm *own);
 
 /* A communicator of the ranks of an open file for what the runtime itself sends. Collective over the file,

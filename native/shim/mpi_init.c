@@ -11,6 +11,7 @@
 
 #include "families.h"
 #include "fortran_names.h"
+#include "helper.h"
 #include "mpi_comm.h"
 #include "mpi_init.h"
 #include "recording.h"
@@ -77,6 +78,7 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
 void sw_lifecycle_report(const struct sw_route *route, uint64_t ranks, bool speaks) {
     int64_t now = sw_now();
     sw_runtime.active = false;
+    sw_helper_end();
     sw_handles_flush(now);
     struct sw_job job = {.ranks_reported = 1, .nodes = 1, .elapsed = now - sw_runtime.zero};
     sw_job_times(&job, &sw_runtime.files);

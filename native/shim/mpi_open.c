@@ -106,9 +106,21 @@ static int open_tuned(const struct request *request, struct sw_matches *matches,
     return open_with(request, second_amode(request, was_absent, code), request->info);
 }
 
-/* What this open gets besides the plan's hints, agreed on by all ranks. */
+/* What rank 0 has decided reaches all ranks, and they agree on whether all of them have memory to follow the
+ * phase: in one call, to which the others bring nothing but zeros. */
+static void tell(const struct request *request, struct sw_orders *orders, bool ready) {
+    if (request->rank != 0)
+        memset(orders, 0, sizeof *orders);
+    orders->unready = !ready;
+    if (request->size > 1)
+        sw_pmpi.Allreduce(MPI_IN_PLACE, orders, (int)sizeof *orders, MPI_BYTE, MPI_BOR, request->comm);
+    orders->tracked &= !orders->unready;
+    orders->agreed = true;
+}
+
+/* What this open gets besides the plan's hints, agreed on by all ranks. ready: this rank can follow it. */
 static void choose(const struct request *request, const struct sw_opening *opening,
-                   struct sw_matches *matches, struct sw_orders *orders) {
+                   struct sw_matches *matches, struct sw_orders *orders, bool ready) {
     struct sw_decided_set dropped = {.count = 0};
     if (request->mode <= SW_RUN_APPLY && !(request->lays_out && (request->amode & MPI_MODE_CREATE))) {
         if (request->rank == 0) /* for the notes: nothing is laid out */
@@ -122,8 +134,7 @@ static void choose(const struct request *request, const struct sw_opening *openi
         sw_choose(opening, matches, orders);
     if (!orders->settled) {
         int64_t start = sw_now();
-        if (request->size > 1)
-            sw_pmpi.Bcast(orders, (int)sizeof *orders, MPI_BYTE, 0, request->comm);
+        tell(request, orders, ready);
         orders->broadcast = sw_now() - start;
     }
     if (request->rank != 0)
@@ -138,9 +149,9 @@ static bool has_hints(const struct sw_decided_set *set) {
 }
 
 static int open_chosen(const struct request *request, const struct sw_opening *opening,
-                       struct sw_matches *matches, struct sw_orders *orders) {
+                       struct sw_matches *matches, struct sw_orders *orders, bool ready) {
     MPI_Info tuned;
-    choose(request, opening, matches, orders);
+    choose(request, opening, matches, orders, ready);
     if (!has_hints(&orders->decision.chosen) && (!request->hints || request->mode == SW_RUN_ONLINE))
         return open_plainly(request);
     /* The application's own hints may differ from rank to rank, and so may whether ours change them; all
@@ -207,13 +218,19 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     if (request->mode > SW_RUN_APPLY)
         opening.nodes =
             foreseen ? foreseen->nodes : sw_comm_nodes(request->comm, request->rank, request->size);
-    int code = request->mode > SW_RUN_OBSERVE ? open_chosen(request, &opening, &matches, &orders)
-                                              : open_plainly(request);
+    struct sw_handle *handle = record ? sw_handle_reserve() : NULL;
+    struct sw_tracking *tracking = handle && request->mode > SW_RUN_APPLY ? sw_phase_reserve() : NULL;
+    int code = request->mode > SW_RUN_OBSERVE
+                   ? open_chosen(request, &opening, &matches, &orders, tracking != NULL)
+                   : open_plainly(request);
     if (record)
         sw_file_count(&sw_runtime.files, record, SW_OP_open, 0, sw_now() - start);
-    struct sw_handle *handle = NULL;
     /* If the program's handler of errors returns, MPICH calls an open that failed a success. */
     bool is_open = code == MPI_SUCCESS && *request->file != MPI_FILE_NULL;
+    if (handle && !is_open) {
+        sw_handle_give(handle);
+        handle = NULL;
+    }
     if (is_open && record) {
         bool other = strcmp(record->path, SW_OTHER_FILES) == 0;
         record_open(request, record);
@@ -221,10 +238,11 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
             record_surroundings(&matches, request->info, *request->file, record);
             sw_choice_record(&orders, record);
         }
-        handle = sw_handle_add(*request->file, record, start, request->rank == 0);
-        if (handle)
-            handle->order = (struct sw_rank_order){.number = request->number, .in_world = sw_world_is_up()};
-    } else if (record) {
+    }
+    if (handle) {
+        sw_handle_add(handle, *request->file, record, start, request->rank == 0);
+        handle->order = (struct sw_rank_order){.number = request->number, .in_world = sw_world_is_up()};
+    } else if (record) { /* not opened, or without memory: the file then passes through uncounted */
         sw_files_put(record);
     }
     if (sw_recording && is_open)
@@ -235,11 +253,13 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
                               began);
     if (orders.decided) {
         sw_explain(request->path, &orders.decision.chosen, orders.decision.why);
-        struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle ? record : NULL,
-                                                      sw_order_missed(orders.order, &matches));
+        sw_phase_begin(handle ? tracking : NULL, &opening, &orders, before, record,
+                       sw_order_missed(orders.order, &matches));
         if (handle)
             handle->tracking = tracking;
     }
+    if (tracking && !(handle && orders.decided))
+        sw_phase_give(tracking);
     sw_thread = (struct sw_thread){.file = NULL};
     sw_matches_close(&matches);
     return code;

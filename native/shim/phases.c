@@ -121,20 +121,31 @@ static void start(struct sw_tracking *tracking, MPI_Comm comm, int size) {
         sw_evidence_from(record, &tracking->evidence);
         sw_lock_release(&record->lock);
     }
+    if (tracking->ordered)
+        sw_order_phase_began();
     tracking->doubled = tracking->wanted && !sw_order_begin(tracking->wanted);
     tracking->order = tracking->doubled ? 0 : tracking->wanted;
 }
 
-struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
-                                   struct sw_seen before, struct sw_file *record, uint32_t missed) {
+struct sw_tracking *sw_phase_reserve(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, describe_costs);
     /* Of a file that is never closed it stays to the end of the process. */
-    struct sw_tracking *tracking =
-        record && cost_known ? sw_arena_take(&sw_runtime.files.arena, sizeof *tracking) : NULL;
+    return cost_known ? sw_arena_take(&sw_runtime.files.arena, sizeof(struct sw_tracking)) : NULL;
+}
+
+void sw_phase_give(struct sw_tracking *tracking) {
+    sw_arena_give(&sw_runtime.files.arena, tracking, sizeof *tracking);
+}
+
+void sw_phase_begin(struct sw_tracking *tracking, const struct sw_opening *opening,
+                    const struct sw_orders *orders, struct sw_seen before, struct sw_file *record,
+                    uint32_t missed) {
     int here = tracking != NULL, everywhere = here;
     bool waits = orders->tracked && opening->led && opening->size > 1;
-    if (orders->tracked && !waits && opening->size > 1) /* all ranks or none: at the close they meet again */
+    bool known = orders->agreed && sw_comm_has_own(opening->size);
+    /* All ranks or none: at the close they meet again. */
+    if (orders->tracked && !waits && !known && opening->size > 1)
         sw_pmpi.Allreduce(&here, &everywhere, 1, MPI_INT, MPI_LAND, opening->comm);
     if (tracking)
         *tracking = (struct sw_tracking){.record = record,
@@ -153,7 +164,6 @@ struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struc
         waiting = tracking;
     else if (tracking && orders->tracked && everywhere)
         start(tracking, opening->comm, opening->size);
-    return tracking;
 }
 
 bool sw_phase_waits(void) {
@@ -180,7 +190,7 @@ static void print_layout(const struct sw_layout *layout, char *text, size_t size
                                      system->keys[i].name, (long long)layout->numbers[i]);
 }
 
-static void note(const struct sw_phase *phase) {
+void sw_phase_note(const struct sw_phase *phase) {
     if (sw_setup.journal && !sw_journal_append(sw_setup.journal, phase))
         sw_complain("journal %.300s cannot be written: %s", sw_setup.journal, strerror(errno));
 }
@@ -228,8 +238,12 @@ static void learn(const struct sw_tracking *tracking, const struct sw_seen *now,
     bool worth = tracking->ordered
                      ? sw_order_end(tracking->order, again->path, phase)
                      : sw_family_measured(tracking->family, tracking->candidate, again->path, phase);
+    if (worth && tracking->ordered) {
+        sw_order_answer(phase);
+        return;
+    }
     if (worth)
-        note(phase);
+        sw_phase_note(phase);
     free(phase);
 }
 
@@ -336,5 +350,7 @@ void sw_phase_end(struct sw_tracking *tracking, bool root) {
     }
     if (tracking->order) /* the phase moved nothing, or could not be measured */
         sw_order_end(tracking->order, record->path, NULL);
-    sw_arena_give(&sw_runtime.files.arena, tracking, sizeof *tracking);
+    if (tracking->tracked && tracking->ordered)
+        sw_order_phase_ended();
+    sw_phase_give(tracking);
 }

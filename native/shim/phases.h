@@ -5,6 +5,7 @@
 #ifndef STRIPEWISE_PHASES_H
 #define STRIPEWISE_PHASES_H
 
+#include "journal.h"
 #include "known.h"
 
 /* On rank 0: the candidate of the learner, or the order, for this open, into orders. */
@@ -26,12 +27,22 @@ struct sw_seen {
 };
 struct sw_seen sw_seen_of(struct sw_file *record);
 
-/* Begins to follow a file that was opened: its use is remembered, and its cost if orders say so. before: the
- * record's state before the open; record: NULL if there is no handle to follow; missed: settings of an order
- * that were not passed on. NULL without a record, or without memory.
- * Collective over comm if orders->tracked, unless the layer above agrees: it then calls sw_phase_agree. */
-struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
-                                   struct sw_seen before, struct sw_file *record, uint32_t missed);
+/* Memory for a phase, before the open, and its end where none begins. NULL where memory is out. */
+struct sw_tracking *sw_phase_reserve(void);
+void sw_phase_give(struct sw_tracking *tracking);
+
+/* Begins to follow a file that was opened: its use is remembered, and its cost if orders say so. tracking:
+ * NULL where it cannot be followed here; before: the record's state before the open; missed: settings of an
+ * order that were not passed on.
+ * Collective over comm if orders->tracked, unless the layer above agrees (it then calls sw_phase_agree), or
+ * the ranks have agreed before the open and talk on the copy of MPI_COMM_WORLD. Where the open failed on some
+ * of them alone, a close of the others cannot end either. */
+void sw_phase_begin(struct sw_tracking *tracking, const struct sw_opening *opening,
+                    const struct sw_orders *orders, struct sw_seen before, struct sw_file *record,
+                    uint32_t missed);
+
+/* Appends a phase to the journal; says so on stderr where that fails. */
+void sw_phase_note(const struct sw_phase *phase);
 
 /* Is there a phase that this thread has begun and that waits for sw_phase_agree? */
 bool sw_phase_waits(void);

@@ -73,8 +73,14 @@ void sw_session_opened(MPI_Comm comm);
 bool sw_session_connected(void);
 
 struct sw_handle *sw_handle_find(MPI_File file);
-/* Takes over the caller's hold of record. NULL where memory is out. */
-struct sw_handle *sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool root);
+/* Memory for the handle of a file, before it is opened, and its end where it never is; NULL where memory is
+ * out.
+ */
+struct sw_handle *sw_handle_reserve(void);
+void sw_handle_give(struct sw_handle *handle);
+/* Takes over the caller's hold of record. */
+void sw_handle_add(struct sw_handle *handle, MPI_File file, struct sw_file *record, int64_t opened,
+                   bool root);
 /* Takes the handle out of the table, when its file is about to be closed. */
 void sw_handle_detach(struct sw_handle *handle);
 /* Adds the spans of a detached handle to its record, and lets go of both. */

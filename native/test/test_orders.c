@@ -101,7 +101,7 @@ static void test_file(void) {
     int fd = mkstemp(path);
     CHECK(fd >= 0);
     unlink(path);
-    CHECK(sw_orders_look(&orders, path, error, sizeof error) && !orders.offset);
+    CHECK(sw_orders_look(&orders, NULL, path, error, sizeof error) && !orders.offset);
     add(1, "/a#", true, "hint cb_nodes 4");
     FILE *file = fopen(path, "w");
     CHECK(file != NULL);
@@ -109,9 +109,9 @@ static void test_file(void) {
         return;
     fputs(text, file);
     fflush(file);
-    CHECK(sw_orders_look(&orders, path, error, sizeof error) && orders.count == 1);
+    CHECK(sw_orders_look(&orders, NULL, path, error, sizeof error) && orders.count == 1);
     CHECK(orders.offset == (int64_t)strlen(text));
-    CHECK(sw_orders_look(&orders, path, error, sizeof error) && orders.count == 1);
+    CHECK(sw_orders_look(&orders, NULL, path, error, sizeof error) && orders.count == 1);
     /* A line without an end is passed over in pieces; the next whole one counts. */
     for (int i = 0; i < 2 * SW_MAX_ORDERS_LOOK; i++)
         fputc('x', file);
@@ -121,7 +121,7 @@ static void test_file(void) {
     fputs(strchr(text, '\n') + 1, file);
     fclose(file);
     for (int look = 0; look < 4 + SW_PATIENCE; look++)
-        CHECK(sw_orders_look(&orders, path, error, sizeof error));
+        CHECK(sw_orders_look(&orders, NULL, path, error, sizeof error));
     CHECK(orders.count == 2 && orders.damaged > 0);
     begin();
     file = fopen(path, "w");
@@ -130,8 +130,8 @@ static void test_file(void) {
         return;
     fputs("hint cb_nodes 4\n", file);
     fclose(file);
-    CHECK(!sw_orders_look(&orders, path, error, sizeof error) && strstr(error, SW_ORDERS_HEADER));
-    CHECK(!sw_orders_look(&orders, "/", error, sizeof error));
+    CHECK(!sw_orders_look(&orders, NULL, path, error, sizeof error) && strstr(error, SW_ORDERS_HEADER));
+    CHECK(!sw_orders_look(&orders, NULL, "/", error, sizeof error));
     unlink(path);
     close(fd);
 }
