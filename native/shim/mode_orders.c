@@ -2,13 +2,14 @@
 #define _GNU_SOURCE
 #include "mode_orders.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "helper.h"
 #include "orders.h"
-#include "phases.h"
 #include "setup.h"
 #include "workload.h"
 
@@ -122,6 +123,11 @@ static void read_orders(void) {
         look_alone();
     while (!atomic_load(&looked) && sw_helper_start(serve))
         nanosleep(&(struct timespec){.tv_nsec = MILLISECOND / 20}, NULL);
+}
+
+void sw_phase_note(const struct sw_phase *phase) {
+    if (sw_setup.journal && !sw_journal_append(sw_setup.journal, phase))
+        sw_complain("journal %.300s cannot be written: %s", sw_setup.journal, strerror(errno));
 }
 
 void sw_order_answer(struct sw_phase *phase) {

@@ -11,6 +11,9 @@
  * orders; the first open waits until it has done so once. */
 void sw_order_choose(const struct sw_opening *opening, struct sw_orders *orders);
 
+/* Appends a phase to the journal; says so on stderr where that fails. */
+void sw_phase_note(const struct sw_phase *phase);
+
 /* A phase that is measured begins, and has ended and was answered. */
 void sw_order_phase_began(void);
 void sw_order_phase_ended(void);

@@ -190,11 +190,6 @@ static void print_layout(const struct sw_layout *layout, char *text, size_t size
                                      system->keys[i].name, (long long)layout->numbers[i]);
 }
 
-void sw_phase_note(const struct sw_phase *phase) {
-    if (sw_setup.journal && !sw_journal_append(sw_setup.journal, phase))
-        sw_complain("journal %.300s cannot be written: %s", sw_setup.journal, strerror(errno));
-}
-
 static const char *program_name(char *path, size_t size) {
     ssize_t length = readlink("/proc/self/exe", path, size - 1);
     path[length > 0 ? length : 0] = '\0';

@@ -5,7 +5,6 @@
 #ifndef STRIPEWISE_PHASES_H
 #define STRIPEWISE_PHASES_H
 
-#include "journal.h"
 #include "known.h"
 
 /* On rank 0: the candidate of the learner, or the order, for this open, into orders. */
@@ -40,9 +39,6 @@ void sw_phase_give(struct sw_tracking *tracking);
 void sw_phase_begin(struct sw_tracking *tracking, const struct sw_opening *opening,
                     const struct sw_orders *orders, struct sw_seen before, struct sw_file *record,
                     uint32_t missed);
-
-/* Appends a phase to the journal; says so on stderr where that fails. */
-void sw_phase_note(const struct sw_phase *phase);
 
 /* Is there a phase that this thread has begun and that waits for sw_phase_agree? */
 bool sw_phase_waits(void);
