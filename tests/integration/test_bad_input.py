@@ -1,7 +1,10 @@
 """Bad input of every kind: a one-line error that says what to do, exit code 1 or 2, and never a traceback."""
 
+import os
 import sqlite3
 import stat
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -238,6 +241,8 @@ def own_home(tmp_path, monkeypatch):
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv("STRIPEWISE_STORE", raising=False)
+    # The mpiexec of these tests' environment, where the machine has none.
+    monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], str(Path(sys.prefix) / "bin")]))
     monkeypatch.chdir(tmp_path)
 
 
