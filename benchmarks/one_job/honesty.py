@@ -14,13 +14,13 @@ from benchmarks.one_job.stream import Law, StreamRunner
 from stripewise.catalogue.carriers import HINT, Setting
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
-from stripewise.desk.cli.tune import PHASES
+from stripewise.desk.cli.tune import CANDIDATES, PHASES
 from stripewise.engine.confirmation import Decision, assess, looks
 from stripewise.engine.schedule import LONGEST_BLOCK, schedule_of
 from stripewise.engine.session import Session
 from stripewise.errors import Stopped
 from stripewise.launch import Launch
-from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry
+from stripewise.requests.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase
 
@@ -39,6 +39,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--noise", type=float, default=0.1, help="standard deviation of the log of a phase's time")
     parser.add_argument("--drift", type=float, default=0.0, help="log of how much slower the machine is at the end")
     parser.add_argument("--spread", type=float, default=0.0, help="standard deviation of the log of a phase's bytes")
+    parser.add_argument("--gain", type=float, default=GAIN, help="how many times as fast the right setting is")
+    parser.add_argument("--slow", type=float, default=1.0, help="how many times as long a wrong setting takes")
+    parser.add_argument("--disturbed", type=float, default=0.0, help="chance of a phase to take 3 to 15 times as long")
     parser.add_argument(
         "--proof",
         action="store_true",
@@ -48,10 +51,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     """Carry out all experiments; true where few claim what is not there, and enough what is."""
-    common = {"noise": options.noise, "drift": options.drift, "spread": options.spread}
+    common = {name: getattr(options, name) for name in ("noise", "drift", "spread", "slow", "disturbed")}
     laws = {
         "nothing to gain": [Law(**common), Law(carried=CARRIED, **common)],
-        f"a true gain of {GAIN - 1:.0%}": [Law(gain=GAIN, **common)],
+        f"a true gain of {options.gain - 1:.0%}": [Law(gain=options.gain, **common)],
     }
     carry_out = proof if options.proof else experiment
     rows = {}
@@ -73,7 +76,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
             "most_lost": max(one["lost"] for one in found),
         }
     false, true = (row["claims"] / row["experiments"] for row in rows.values())
-    asked = {**vars(options), "json": None, "measure": None, "gain": GAIN, "carried": CARRIED}
+    asked = {**vars(options), "json": None, "measure": None, "carried": CARRIED}
     return {"simulated": True, "options": asked, "rows": rows}, false <= MOST_FALSE and true >= FEWEST_TRUE
 
 
@@ -133,5 +136,6 @@ def _definition(seed: int) -> Experiment:
         runner="within",
         objective=ObjectiveEntry(name="phase_bandwidth"),
         budget=Budget(runs=PHASES),
+        confirmation=Confirmation(candidates=CANDIDATES),
         seed=seed,
     )

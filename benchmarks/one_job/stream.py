@@ -51,6 +51,8 @@ class Law:
         Standard deviation of the logarithm of a phase's size.
     weight : float
         Seconds that a phase of the usual size takes.
+    disturbed : float
+        Chance that something else makes a phase take 3 to 15 times as long.
     """
 
     gain: float = 1.0
@@ -60,6 +62,7 @@ class Law:
     drift: float = 0.0
     spread: float = 0.0
     weight: float = 1.0
+    disturbed: float = 0.0
 
 
 class _Stream(Launched):
@@ -108,6 +111,8 @@ class _Stream(Launched):
         cost += law.drift * len(self.phases) / self._length + self._rng.normal(0, law.noise)
         first = len(self.phases) < len(self._laws)
         seconds = law.weight * moved / _BYTES * math.exp(cost) * (3.0 if first else 1.0)
+        if law.disturbed and self._rng.random() < law.disturbed:
+            seconds *= self._rng.uniform(3, 15)
         began = self.phases[-1].time if self.phases else 1.7e9
         number = order.number if order else 0
         self.phases.append(

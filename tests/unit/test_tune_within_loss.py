@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from benchmarks.one_job.stream import Law, StreamRunner
 
 from stripewise.engine.events import Event
-from stripewise.engine.schedule import Phases
+from stripewise.engine.schedule import Phases, schedule_of
 from stripewise.engine.session import Session
-from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry
+from stripewise.requests.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
 from stripewise.store.opening import open_store
-from stripewise.trial import Phase
+from stripewise.trial import History, Phase, Role, Trial
+from tests.unit.search_histories import BANDWIDTH, trial
 
 
 def test_after_one_large_loss_the_best_so_far_is_proven() -> None:
@@ -64,3 +66,44 @@ def test_a_large_gain_is_proven_before_all_else_has_been_tried(monkeypatch) -> N
     monkeypatch.setattr(Phases, "shows_at_first_look", lambda *_, **__: False)
     late = searched_before_the_proof(3)
     assert soon < 20 < late, (soon, late)
+
+
+def test_where_a_candidate_proves_no_gain_the_search_goes_on_and_another_is_tested() -> None:
+    """One phase in twenty takes 3 to 15 times as long, so that the search takes a lucky phase for a gain."""
+    wanted = Experiment(
+        command=["simulated"],
+        runner="within",
+        objective=ObjectiveEntry(name="phase_bandwidth"),
+        budget=Budget(runs=400),
+        confirmation=Confirmation(candidates=2),
+        seed=30,
+    )
+    law = Law(gain=1.35, noise=0.3, slow=3.0, disturbed=0.05)
+    runner = StreamRunner(wanted, Path("/nonexistent"), law, length=400)
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(wanted)
+        result = Session(store, identifier, runner, "test").run()
+        runs = sorted((run for trial in store.trials(identifier) for run in trial.runs), key=lambda run: run.number)
+    proof = [run for run in runs if run.phase is Phase.CONFIRMATION]
+    first = proof[0].facts.against
+    later = next(run.number for run in proof if run.facts.against != first)
+    before = max(run.number for run in proof if run.facts.against == first)
+    assert [run.phase for run in runs[before + 1 : later]] == [Phase.SEARCH] * (later - before - 1)
+    assert later > before + 1, "nothing was searched in between"
+    assert result.confirmation is not None and result.confirmation.candidates_tested == 2
+
+
+def test_no_search_that_found_nothing_ends_by_one_phase_of_the_default() -> None:
+    schedule = schedule_of(Experiment(command=["-"], runner="within"))
+    default = replace(trial(0, 100.0), role=Role.DEFAULT)
+
+    def once_more(*others: Trial, runs: int = 1) -> int | None:
+        again = replace(trial(0, *[100.0] * runs), role=Role.DEFAULT)
+        return schedule.once_more(History(BANDWIDTH, (again, *others)))
+
+    assert schedule.once_more(History(BANDWIDTH, (default,))) == 0
+    slow, taken_back = trial(1, 10.0), replace(trial(2, 1.0), runs=())
+    assert once_more(slow, trial(2, 20.0), runs=4) == 2  # the faster of those with one phase
+    assert once_more(slow, taken_back, runs=4) == 2  # what was never tried
+    assert once_more(trial(1, 10.0, 12.0), runs=4) is None
+    assert schedule_of(Experiment(command=["-"])).once_more(History(BANDWIDTH, (default,))) is None

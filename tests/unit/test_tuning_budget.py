@@ -46,7 +46,7 @@ def test_the_budget_of_a_launch_counts_the_phases_between_settings_too():
     facts = RunFacts(against=0, block=2, switched=1.0)
     proof = Run(40, 0, Phase.CONFIRMATION, State.FINISHED, 100.0, pair=0, arm="default", facts=facts)
     trials = [replace(searched, runs=(*searched.runs, proof))]
-    assert spent(trials, 0.0).runs == 43 and pairs_left(WITHIN, trials) == 18
+    assert spent(trials, 0.0).runs == 43 and pairs_left(WITHIN, trials, 0) == 18
 
 
 def test_the_page_says_the_fewest_launches_of_either_proof():
@@ -62,9 +62,9 @@ def test_the_page_says_the_fewest_launches_of_either_proof():
 @pytest.mark.parametrize(("left", "pairs"), [(7, 0), (8, 4), (9, 4), (11, 4), (12, 6), (17, 8)])
 def test_what_is_left_for_a_proof_holds_no_launch_that_proves_nothing(left, pairs):
     searched = trial(0, *range(100, 105))
-    assert pairs_left(Experiment(command=["-"], budget={"runs": 5 + left}), [searched]) == pairs
+    assert pairs_left(Experiment(command=["-"], budget={"runs": 5 + left}), [searched], 1) == pairs
     asked = Experiment(command=["-"], budget={"runs": 5 + left}, confirmation={"pairs": 3})
-    assert pairs_left(asked, [searched]) == 3
+    assert pairs_left(asked, [searched], 1) == 3
 
 
 def test_the_gain_that_a_proof_is_expected_to_bring_follows_gain_noise_and_pairs():

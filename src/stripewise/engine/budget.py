@@ -8,7 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from stripewise.catalogue.configuration import find_changes
-from stripewise.engine.confirmation import FIRST_LOOK, pairs_to_prove, provable_pairs, shuffled_pairs
+from stripewise.engine.confirmation import (
+    FIRST_LOOK,
+    find_candidate,
+    pairs_to_prove,
+    provable_pairs,
+    shuffled_pairs,
+)
 from stripewise.engine.schedule import schedule_of
 from stripewise.requests.experiment import Experiment
 from stripewise.search.belief.costs import Costs
@@ -168,12 +174,18 @@ def worst_case(
     }
 
 
-def pairs_left(experiment: Experiment, trials: Sequence[Trial]) -> int:
-    """Most pairs of the confirmation, fixed at its first run: what the runs before it have left of the budget."""
-    runs = [run for trial in trials for run in trial.runs]
-    before = sum(run.phase is not Phase.CONFIRMATION for run in runs)
-    before += next((run.facts.extra for run in runs if run.phase is Phase.CONFIRMATION), 0)
-    block = next((run.facts.block for run in runs if run.phase is Phase.CONFIRMATION), 1)
+def pairs_left(experiment: Experiment, trials: Sequence[Trial], candidate: int) -> int:
+    """Most pairs of a candidate's proof, fixed at its first run: what the runs before it have left of the budget.
+
+    Parameters
+    ----------
+    candidate : int
+        Its trial, which may not be there yet.
+    """
+    first = next((run for run in confirmation_runs(trials) if find_candidate(run) == candidate), None)
+    runs = [run for trial in trials for run in trial.runs if first is None or run.number < first.number]
+    before = sum(run.facts.phases_spent for run in runs) + (0 if first is None else first.facts.extra)
+    block = 1 if first is None else first.facts.block
     held = max(0, math.floor((experiment.budget.runs - before) / schedule_of(experiment).cost_of_pair(block)))
     if experiment.confirmation.pairs is not None:
         return min(experiment.confirmation.pairs, held)

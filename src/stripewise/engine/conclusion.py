@@ -25,7 +25,7 @@ from stripewise.engine.confirmation import (
 from stripewise.engine.ledger import ExperimentLedger, Spent
 from stripewise.engine.protocol import protocol_points
 from stripewise.engine.schedule import schedule_of
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Confirmation, Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import Interval, PairOfRuns, Proof, Same
 from stripewise.search.statistics import Speedup
@@ -64,13 +64,10 @@ class Conclusion:
         return Interval(ends.low, ends.high, self.level) if ends.bounded else None
 
 
-def conclusion_of(
-    pairs: Sequence[Pair], objective: Objective, experiment: Experiment, trials: Sequence[Trial]
-) -> Conclusion | None:
-    """Judge the pairs once no more will come; None without a complete pair."""
-    rule = experiment.confirmation
+def conclusion_of(pairs: Sequence[Pair], objective: Objective, rule: Confirmation, most: int) -> Conclusion | None:
+    """Judge the pairs, of which ``most`` were planned, once no more will come; None without a complete one."""
     complete = [pair for pair in pairs if pair.complete]
-    verdict: Assessment = judge(complete, objective, rule, pairs_left(experiment, trials), final=True)
+    verdict: Assessment = judge(complete, objective, rule, most, final=True)
     if verdict.speedup is None:
         return None
     default, candidate = arms(complete, objective)
@@ -92,8 +89,9 @@ def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]
     if not runs:
         searched = sum(run.state.ended for trial in trials for run in trial.runs)
         return f"{schedule_of(experiment).counted(searched)} of the search, and no pair yet", True
-    pairs = [pair for pair in pairs_of(runs, find_candidate(runs[-1])) if pair.complete]
-    most = pairs_left(experiment, trials)
+    candidate = find_candidate(runs[-1])
+    pairs = [pair for pair in pairs_of(runs, candidate) if pair.complete]
+    most = pairs_left(experiment, trials, candidate)
     found = judge(pairs, objective, experiment.confirmation, most).speedup
     if found is None:
         return "the proof has just begun", True

@@ -483,6 +483,11 @@ def find_candidate(run: Run) -> int:
     return trial
 
 
+def list_tested(runs: Sequence[Run]) -> list[int]:
+    """List the trials of the candidates that runs of a confirmation are about, the latest last."""
+    return list(dict.fromkeys(map(find_candidate, runs)))
+
+
 def pairs_of(runs: Sequence[Run], candidate: int) -> list[Pair]:
     """Put the confirmation runs about one candidate into pairs, in order.
 

@@ -41,6 +41,7 @@ from stripewise.engine.confirmation import (
     find_candidate,
     first_look_of,
     judge,
+    list_tested,
     looks,
     pairs_of,
     pairs_to_prove,
@@ -72,6 +73,8 @@ from stripewise.trial import History, Phase, Role, Run, State, Trial
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _PAIRING_STREAM = 1 << 41
+_NOT_YET = -1
+"""In place of a candidate's trial before one is chosen."""
 _KEPT_GAIN = 0.75
 """What is expected to be left of the gain that the search saw: the best of many noisy runs looks better than it is."""
 _SURE = 0.8
@@ -137,7 +140,7 @@ class Planner:
         if first is not None:
             return first
         confirmation = confirmation_runs(trials)
-        if not confirmation:
+        if not confirmation or self._searches_on(trials, confirmation):
             step = self._search(trials, spent)
             if not isinstance(step, Finish):
                 return step
@@ -317,6 +320,8 @@ class Planner:
                 again = self.resampler.last(history, saves=self._may_save)
             if again is None:
                 again = self._retry(history, at_once=True)
+            if again is None and self.candidate(trials) is None:
+                again = self.schedule.once_more(history)
             if again is None:
                 return self._take_back(trials, history) or Finish(self.schedule.nothing_left)
             return self._plan(trials, trials[again], Phase.SEARCH)
@@ -360,7 +365,7 @@ class Planner:
             Runs that the search still has: while these are more than the settings need, it goes on.
         """
         assert self.space is not None
-        best = None if pairs_left(self.experiment, trials) == 0 else self.candidate(trials)
+        best = None if pairs_left(self.experiment, trials, _NOT_YET) == 0 else self.candidate(trials)
         if best is None or trials[best].role is not Role.CANDIDATE:
             return None
         needed = _TAKEN_BACK_RUNS * len(list_changed(self.space, trials[best].configuration))
@@ -421,13 +426,13 @@ class Planner:
         return choose_retry(history, failed, self.sampler.gain_if_it_works(self.space, history, levels))
 
     def _confirm(self, trials: Sequence[Trial], runs: Sequence[Run], spent: Spent) -> Planned | Wait | Finish:
-        most = pairs_left(self.experiment, trials)
+        tested = list_tested(runs)
+        most = pairs_left(self.experiment, trials, tested[-1] if tested else _NOT_YET)
         if most == 0:
             return Finish(self._why_no_pairs())
         under_way = not have_ended([*runs, *leaving_out_runs(trials)])
         if under_way and not self.schedule.proves_ahead:
             return Wait()
-        tested = list(dict.fromkeys(find_candidate(run) for run in runs))
         pairs = pairs_of(runs, tested[-1]) if tested else []
         block = runs[-1].facts.block if pairs else 1
         if due := self._due(runs, pairs):
@@ -443,6 +448,8 @@ class Planner:
             if decision is not Decision.CONTINUE:
                 if decision is Decision.PROVEN or len(tested) >= self.experiment.confirmation.candidates:
                     return Finish(f"the confirmation is decided after {len(pairs)} pairs")
+                if pairs_left(self.experiment, trials, _NOT_YET) == 0:
+                    return Finish("the budget for the confirmation is used up")
                 pairs = []
         if spent.runs + 2 * block > self.experiment.budget.runs or not self._time_for(trials, spent, 2):
             return Finish("the budget for the confirmation is used up")
@@ -462,6 +469,17 @@ class Planner:
         if order := self._shuffled(number, self._first_look(trials, candidate)):
             number, first = order[0]
         return self._arm(trials, number, first, candidate, block)
+
+    def _searches_on(self, trials: Sequence[Trial], runs: Sequence[Run]) -> bool:
+        """Whether the search goes on, because what was tested last is no gain, and another may be tested."""
+        tested = list_tested(runs)
+        if not self.schedule.searches_on or len(tested) >= self.experiment.confirmation.candidates:
+            return False
+        pairs, most = pairs_of(runs, tested[-1]), pairs_left(self.experiment, trials, tested[-1])
+        if not have_ended(runs) or not all(pair.complete for pair in pairs):
+            return False
+        decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
+        return decision not in (Decision.CONTINUE, Decision.PROVEN)
 
     def _due(self, runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[int, str] | None:
         """Give pair and arm of the next run of the pairs that have begun; None where these are complete."""
@@ -545,7 +563,7 @@ class Planner:
         begun = confirmation_runs(trials)
         if begun:
             return begun[0].facts.extra
-        rule, most = self.experiment.confirmation, pairs_left(self.experiment, trials)
+        rule, most = self.experiment.confirmation, pairs_left(self.experiment, trials, candidate.number)
         if self._proves_by_order(most):
             return 0
         needed = most
@@ -567,7 +585,7 @@ class Planner:
         if begun:
             return begun[0].facts.first_look
         rule = self.experiment.confirmation
-        fewest, most = provable_pairs(rule), pairs_left(self.experiment, trials)
+        fewest, most = provable_pairs(rule), pairs_left(self.experiment, trials, candidate.number)
         if self._proves_by_order(most):
             return fewest_pairs(self.experiment)
         if not self.schedule.saves or fewest >= FIRST_LOOK:
@@ -593,7 +611,7 @@ class Planner:
         assert self.space is not None
         default = next(t for t in trials if t.role is Role.DEFAULT)
         for number in self._better(trials):
-            if number in tested or all_idle(effects_of(self.space, trials[number], default)):
+            if all_idle(effects_of(self.space, trials[number], default)):
                 continue
             answer = trials[number]
             if answer.role is Role.CANDIDATE:
@@ -617,7 +635,8 @@ class Planner:
         rule, best = self.experiment.confirmation, self.candidate(trials)
         if not self._may_save or rule.pairs is not None or best is None:
             return ""
-        gain = expected_gain(rule, self.history(trials), trials[best], pairs_left(self.experiment, trials))
+        most = pairs_left(self.experiment, trials, best)
+        gain = expected_gain(rule, self.history(trials), trials[best], most)
         if gain is None or gain >= math.log1p(WORTH):
             return ""
         least = max(1 + WORTH, rule.minimum_effect)
@@ -637,15 +656,17 @@ class Planner:
         return next(iter(self._better(trials)), None)
 
     def _better(self, trials: Sequence[Trial]) -> list[int]:
-        """All trials that look better than the default, the most likely to be best first."""
+        """All trials that look better than the default and were not tested, the most likely to be best first."""
         history = self.history(trials)
         assert self.space is not None
         ranked = self.sampler.recommend(self.space, history)
         if self.schedule.takes_cheapest:
             ranked = prefer_cheapest(self.space, history, ranked)
-        found = [trial.number for trial in itertools.takewhile(lambda trial: trial.role is not Role.DEFAULT, ranked)]
+        better = itertools.takewhile(lambda trial: trial.role is not Role.DEFAULT, ranked)
+        tested = list_tested(confirmation_runs(trials))
+        found = [trial.number for trial in better if trial.number not in tested]
         reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
-        if reference is None:
+        if reference is None or reference.number in tested:
             return found
         # They may have run while the machine was faster or slower.
         level = bring_to_one_level(History(self.objective, (*history.trials, reference)))

@@ -15,10 +15,10 @@ import scipy.special
 from stripewise.catalogue.expectation import list_cautions
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.budget import RUNS_FOR_SHARE, confirmation_runs, leaving_out_runs
+from stripewise.engine.budget import RUNS_FOR_SHARE, confirmation_runs, leaving_out_runs, pairs_left
 from stripewise.engine.ceiling import ceiling_of
 from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, typical_seconds, verdict
-from stripewise.engine.confirmation import Decision, Pair, find_candidate, pairs_of
+from stripewise.engine.confirmation import Decision, Pair, find_candidate, list_tested, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
 from stripewise.engine.ledger import ExperimentLedger, Spent
@@ -120,8 +120,13 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     experiment, objective, schedule = planner.experiment, planner.objective, planner.schedule
     history = planner.history(trials)
     runs = confirmation_runs(trials)
-    tested = list(dict.fromkeys(find_candidate(run) for run in runs))
-    conclusions = {number: conclusion_of(pairs_of(runs, number), objective, experiment, trials) for number in tested}
+    tested = list_tested(runs)
+    conclusions = {
+        number: conclusion_of(
+            pairs_of(runs, number), objective, experiment.confirmation, pairs_left(experiment, trials, number)
+        )
+        for number in tested
+    }
     chosen = max(tested, key=lambda number: _rank_conclusion(conclusions[number])) if tested else None
     conclusion = None if chosen is None else conclusions[chosen]
     pairs = [] if chosen is None else pairs_of(runs, chosen)

@@ -27,7 +27,7 @@ from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.belief.costs import Costs
 from stripewise.search.policy.stopping import make_stopping
 from stripewise.shell import quote_all
-from stripewise.trial import History, Phase, Role, Run, Trial
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 
 if TYPE_CHECKING:
     from stripewise.engine.ledger import ExperimentLedger
@@ -46,6 +46,8 @@ _SETTLED = make_stopping({"improvement": {"window": 8, "minimum": 0.1}})
 """When a large gain is no longer searched on."""
 _ASKED = (1, 8, 64)
 """Suggestions that the sampler is asked for, one number after the other while all of them are left out."""
+_OF_DEFAULT, _OF_OTHERS = 4, 2
+"""Phases of the default, and of anything else, without which no search ends that has found nothing."""
 _AHEAD = 4
 """Suggestions that are kept at most; never more than a quarter of what has been tried, of which they know nothing."""
 
@@ -75,6 +77,8 @@ class Schedule:
         Runs of the search that are planned before the first of them has ended, at most; 0 for as many as have room.
     proves_ahead : bool
         Whether pairs of the proof are planned before those before them have ended.
+    searches_on : bool
+        Whether the search goes on before another candidate is tested.
     """
 
     word: ClassVar[tuple[str, str]] = ("launch", "launches")
@@ -86,6 +90,7 @@ class Schedule:
     saves: ClassVar[bool] = True
     searched_at_once: ClassVar[int] = 0
     proves_ahead: ClassVar[bool] = False
+    searches_on: ClassVar[bool] = False
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -159,6 +164,10 @@ class Schedule:
         """Whether a trial is repeated where nothing else is left to try, with so many runs kept for the proof."""
         return True
 
+    def once_more(self, history: History) -> int | None:
+        """Give a trial to run again where nothing is left to try and nothing looks better; None to end the search."""
+        return None
+
     # -- the proof -------------------------------------------------------------------------------------------
 
     def of_arm(self, facts: RunFacts, block: int) -> RunFacts:
@@ -209,6 +218,7 @@ class Phases(Schedule):
     saves = False  # the program goes on, whatever is planned
     searched_at_once = 2  # the next order is there when the phase of the one before it ends
     proves_ahead = True  # a phase without an order proves nothing
+    searches_on = True  # the program goes on
     not_small = (
         "--within searches phases of one launch, and --small launches of a smaller case",
         "leave one of them out",
@@ -303,14 +313,16 @@ class Phases(Schedule):
         Those before anything was tried are not held against the search: where the machine is busy, the program goes on
         while the tuner starts.
         """
+        runs = [run for trial in trials for run in trial.runs]
+        proven = max((run.number for run in runs if run.phase is Phase.CONFIRMATION), default=-1)
         tried = [
             run.facts.passed
             for trial in trials
             if trial.role is Role.CANDIDATE
             for run in trial.runs
-            if run.state.ended
+            if run.state.ended and run.number > proven
         ]
-        return max(run.facts.passed for trial in trials for run in trial.runs) - min(tried) if tried else 0
+        return max(run.facts.passed for run in runs) - min(tried) if tried else 0
 
     def may_pass(self, most: int, *, found: bool) -> int:
         """See :class:`Schedule`. Nobody knows when the program ends, so what was found is proven soon.
@@ -322,6 +334,21 @@ class Phases(Schedule):
     def measures_again(self, reserve: int) -> bool:
         """A phase more of the proof is worth more than a slightly better choice."""
         return not reserve
+
+    def once_more(self, history: History) -> int | None:
+        """See :class:`Schedule`. One lucky phase of the default, or one slow phase of a setting, ends no search.
+
+        The default comes first, because all else is expected beside it; then what was taken back before it was tried,
+        and what has a single phase, the fastest of them first.
+        """
+        cost = dict(zip((trial.number for trial in history.trials), Costs.of(history).cost, strict=True))
+        default = next(trial for trial in history.trials if trial.role is Role.DEFAULT)
+        if len(default.values) < _OF_DEFAULT:
+            return default.number
+        few = [trial for trial in history.trials if len(trial.values) < _OF_OTHERS and trial is not default]
+        few = [trial for trial in few if not any(run.state is State.FAILED for run in trial.runs)]
+        found = min(few, key=lambda t: (bool(t.values), cost[t.number]), default=None)
+        return None if found is None else found.number
 
     def of_arm(self, facts: RunFacts, block: int) -> RunFacts:
         """Add how many phases it holds."""

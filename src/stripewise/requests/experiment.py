@@ -149,7 +149,9 @@ class Confirmation(BaseModel):
         default=0.95, description="of the interval, all looks and candidates together"
     )
     candidates: Annotated[int, Field(ge=1, le=10)] = Field(
-        default=1, description="how many of the search's best may be tested; the interval is corrected for the number"
+        default=1,
+        description="how many of the search's best may be tested; the interval is corrected for the "
+        "number; `tune --within` takes 2",
     )
     again: str = Field(
         default="", description="the experiment whose best is measured once more; `tune --confirm` writes it"

@@ -34,12 +34,14 @@ from stripewise.engine.definition import NO_COMMAND, with_options
 from stripewise.engine.try_first import proposals
 from stripewise.errors import UserError
 from stripewise.observe.objectives import usages
-from stripewise.requests.experiment import Budget, Experiment, parse_experiment
+from stripewise.requests.experiment import Budget, Confirmation, Experiment, parse_experiment
 from stripewise.result import Result
 from stripewise.search.base import sampler_names
 
 PHASES = 400
 """Phases that ``--within`` may use where no budget is given."""
+CANDIDATES = 2
+"""How many it may test where a file does not say it: where one proves no gain, the program goes on all the same."""
 
 
 def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -207,6 +209,7 @@ def tune(
         runner = "within"
     if no_ceiling and ceiling is not None:
         raise UserError("--ceiling and --no-ceiling exclude each other", "leave one of them out")
+    candidates: int | None = None
     modes |= mode_of(runner or experiment.runner)
     modes |= Mode.REPLAYS if replay is not None or experiment.replay is not None else Mode(0)
     modes |= Mode.SMALL if small is not None else Mode(0)
@@ -215,6 +218,7 @@ def tune(
         # Phases are many and cheap; what a launch is measured by says nothing of them.
         fresh = Budget() == experiment.budget
         budget = budget if budget is not None or not fresh else PHASES
+        candidates = CANDIDATES if Confirmation() == experiment.confirmation else None
         if not stack and not experiment.stacks and _is_python(context.obj["command"] or experiment.command):
             stack = ["torch"]
         rate = "sample_rate" if "torch" in (stack or experiment.stacks) else "phase_bandwidth"
@@ -242,7 +246,7 @@ def tune(
             "settle": settle,
         },
         "replay": _replay(replay, replay_folder),
-        "confirmation": {"pairs": pairs, "minimum_effect": minimum_effect},
+        "confirmation": {"pairs": pairs, "minimum_effect": minimum_effect, "candidates": candidates},
         "timeout": timeout,
         "scratch": scratch,
         "override": override,
