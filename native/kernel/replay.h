@@ -173,6 +173,7 @@ bool replay_opens_too_many(struct replay_steps *steps, const struct replay *repl
 struct replay_posix;
 struct replay_posix *replay_posix_new(const struct replay *replay);
 void replay_posix_free(struct replay_posix *posix);
+/* Whether the line is one of the C library; in replay_read.c. */
 bool replay_is_posix(enum sw_line line);
 bool replay_posix_call(struct replay_posix *posix, enum sw_line line, const int64_t *numbers,
                        struct replay_done *done);

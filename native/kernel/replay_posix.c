@@ -50,10 +50,6 @@ void replay_posix_free(struct replay_posix *posix) {
     free(posix);
 }
 
-bool replay_is_posix(enum sw_line line) {
-    return strncmp(sw_line_forms[line].name, "posix_", 6) == 0;
-}
-
 static int64_t now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);

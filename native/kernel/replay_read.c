@@ -371,6 +371,10 @@ static void move_files(struct replay_reader *reader) {
         qsort(replay->inputs, (size_t)replay->input_count, sizeof *replay->inputs, by_path);
 }
 
+bool replay_is_posix(enum sw_line line) {
+    return strncmp(sw_line_forms[line].name, "posix_", 6) == 0;
+}
+
 /* ---- what HDF5's calls refer to: how files are opened, and what datasets are like ---- */
 
 bool replay_is_hdf5(enum sw_line line) {
