@@ -494,7 +494,7 @@ void note_call(int fd, enum sw_line line, int64_t number, uint64_t began) {
     const int error = errno;
     if (is_followed(of, fd) && has(of, fd, 0, began))
         keep(of, line, fd, number, 0, 0, began, now());
-    if (line == SW_LINE_posix_seek && fd < SLOTS)
+    if (line == SW_LINE_posix_seek && fd >= 0 && fd < SLOTS)
         recorded[fd] = number;
     errno = error;
     release(of);

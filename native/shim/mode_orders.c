@@ -13,7 +13,7 @@
 #include "setup.h"
 #include "workload.h"
 
-#define MILLISECOND 1000000
+#define MILLISECOND INT64_C(1000000)
 #define LOOK_SHARE 10        /* at most one part in so many of the helper's time goes into looks */
 #define LOOK_SHARE_ALONE 100 /* of the program's time, where there is no helper */
 #define MOST_ANSWERS 256     /* with more, the program waits for the file system */

@@ -112,8 +112,10 @@ static void tell(const struct request *request, struct sw_orders *orders, bool r
     if (request->rank != 0)
         memset(orders, 0, sizeof *orders);
     orders->unready = !ready;
-    if (request->size > 1)
-        sw_pmpi.Allreduce(MPI_IN_PLACE, orders, (int)sizeof *orders, MPI_BYTE, MPI_BOR, request->comm);
+    if (request->size > 1) {
+        const struct sw_orders own = *orders;
+        sw_pmpi.Allreduce(&own, orders, (int)sizeof *orders, MPI_BYTE, MPI_BOR, request->comm);
+    }
     orders->tracked &= !orders->unready;
     orders->agreed = true;
 }
