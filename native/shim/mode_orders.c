@@ -21,7 +21,6 @@
 static struct sw_order_file ordered; /* waiting, count and known: under the lock */
 static sw_lock ordered_lock = ATOMIC_FLAG_INIT;
 static atomic_bool looked; /* at least once */
-static atomic_int going_on;
 static atomic_uint ended;
 static _Atomic(int64_t) last_end;
 
@@ -85,9 +84,10 @@ static void write_answers(void) {
     }
 }
 
-/* After a phase the next order comes soon, or late; while one goes on, nobody needs it. */
+/* After a phase the next order comes soon, or late. A phase that goes on tells nothing: its file may stay
+ * open while those of others come and go. */
 static int64_t pause_after_look(void) {
-    int64_t pause = atomic_load(&going_on) > 0 ? INT64_MAX : (sw_now() - atomic_load(&last_end)) / 16;
+    int64_t pause = (sw_now() - atomic_load(&last_end)) / 16;
     if (ordered.more || pause < MILLISECOND)
         return MILLISECOND;
     return pause < 1000 * MILLISECOND ? pause : 1000 * MILLISECOND;
@@ -147,12 +147,7 @@ void sw_order_answer(struct sw_phase *phase) {
     sw_lock_release(&answers_lock);
 }
 
-void sw_order_phase_began(void) {
-    atomic_fetch_add(&going_on, 1);
-}
-
 void sw_order_phase_ended(void) {
-    atomic_fetch_sub(&going_on, 1);
     atomic_fetch_add(&ended, 1);
     atomic_store(&last_end, sw_now());
     sw_helper_ring();

@@ -14,8 +14,7 @@ void sw_order_choose(const struct sw_opening *opening, struct sw_orders *orders)
 /* Appends a phase to the journal; says so on stderr where that fails. */
 void sw_phase_note(const struct sw_phase *phase);
 
-/* A phase that is measured begins, and has ended and was answered. */
-void sw_order_phase_began(void);
+/* A phase that is measured has ended and was answered. */
 void sw_order_phase_ended(void);
 
 /* Writes an answer to the journal, soon: at the latest when the helper thread ends. Takes over the phase, of

@@ -121,8 +121,6 @@ static void start(struct sw_tracking *tracking, MPI_Comm comm, int size) {
         sw_evidence_from(record, &tracking->evidence);
         sw_lock_release(&record->lock);
     }
-    if (tracking->ordered)
-        sw_order_phase_began();
     tracking->doubled = tracking->wanted && !sw_order_begin(tracking->wanted);
     tracking->order = tracking->doubled ? 0 : tracking->wanted;
 }
