@@ -13,6 +13,7 @@ from stripewise.facts import RunFacts
 from stripewise.observe.activity import Activity
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import Report
+from stripewise.sizes import format_seconds
 from stripewise.trial import Phase, State
 
 
@@ -78,7 +79,7 @@ class Launch:
 
     def cut_after(self, seconds: float) -> str:
         """Say in one line that the run was cut after so many seconds, and why."""
-        return f"cut after {seconds:.3g} s: {self.why_bound or 'it cannot become interesting any more'}"
+        return f"cut after {format_seconds(seconds)}: {self.why_bound or 'it cannot become interesting any more'}"
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,11 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def format_seconds(seconds: float) -> str:
+    """Write seconds with three digits, and whole ones from 1,000 on (``4.41 s``, ``17 s``, ``14,400 s``)."""
+    return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:,.0f} s"
+
+
 def count_of(amount: int, noun: str, plural: str = "") -> str:
     """Write a number of things (``1 file``, ``2,000 processes``)."""
     ending = "es" if noun.endswith("s") else "s"

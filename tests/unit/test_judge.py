@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.runners.judge import find_unloaded
+from stripewise.sizes import format_seconds
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,10 @@ def test_a_library_that_was_not_preloaded_is_named(text: str, said: str, tmp_pat
     (tmp_path / "stderr").write_text(text, "utf-8")
     assert find_unloaded(tmp_path / "stderr") == said
     assert find_unloaded(tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(4.40768, "4.41 s"), (1.0, "1 s"), (999.4, "999 s"), (14400.0, "14,400 s")]
+)
+def test_seconds_of_a_cut_run_are_never_a_power_of_ten(seconds: float, said: str) -> None:
+    assert format_seconds(seconds) == said

@@ -18,6 +18,7 @@ from stripewise.runners.injection import Injection
 from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.local.supervision import Cause, Ended, last_line, tail
 from stripewise.runners.setup_lines import failed_line
+from stripewise.sizes import format_seconds
 from stripewise.trial import State
 
 _FULL = 1 << 20
@@ -93,7 +94,7 @@ def _verdict(evidence: Evidence) -> tuple[State, str]:
     if ended.cause is Cause.BOUND:
         return State.PRUNED, launch.cut_after(ended.elapsed)
     if ended.cause is Cause.TIMEOUT:
-        return State.FAILED, f"still running at its time limit of {launch.timeout:.3g} s, and ended"
+        return State.FAILED, f"still running at its time limit of {format_seconds(launch.timeout or 0)}, and ended"
     if ended.cause is Cause.NOT_STARTED:
         return State.FAILED, f"cannot start the command: {ended.error}"
     if ended.cause is Cause.SETUP:
