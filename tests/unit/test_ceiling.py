@@ -94,7 +94,9 @@ def test_the_ceiling_is_compared_by_time_in_io() -> None:
     assert ceiling_of(made[:1]) is None
 
 
-@pytest.mark.parametrize(("benchmark", "best", "times"), [(1.2, None, "1.2"), (0.9, 0.5, "1.8")])
+@pytest.mark.parametrize(
+    ("benchmark", "best", "times"), [(1.2, None, "1.20"), (1.04, None, "1.04"), (0.9, 0.5, "1.80")]
+)
 def test_a_program_above_the_ceiling_is_told_so(benchmark: float, best: float | None, times: str) -> None:
     made = trials(1.0, benchmark, best)
     found = ceiling_of(made, made[-1] if best else None)

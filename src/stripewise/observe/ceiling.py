@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from stripewise.observe.activity import Activity
-from stripewise.sizes import count_of, format_size
+from stripewise.sizes import count_of, format_factor, format_size
 
 Way = Literal["read", "write"]
 NEAR = 0.03
@@ -78,8 +78,8 @@ class Ceiling(BaseModel):
         if (most := max(self.default, self.best or 0.0)) > 1 + NEAR:
             # Not its rate: that of the objective may count other time, and look lower than the benchmark's.
             return (
-                f"the ceiling of this storage is unknown: by time in I/O, the program was {most:.1f} times as fast as "
-                f"a benchmark ({self._about})"
+                f"the ceiling of this storage is unknown: by time in I/O, the program was {format_factor(most)} "
+                f"times as fast as a benchmark ({self._about})"
             )
         to = f" to {count_of(self.ranks, 'rank')}" if self.ranks else ""
         now = f"now at {_percent(self.default)} of what this storage gives{to}"
