@@ -78,6 +78,15 @@ def test_each_phase_carries_out_the_next_order_and_answers(bench: Bench, tmp_pat
     assert len({phase.launch for phase in answers(tmp_path)}) == 2
 
 
+def test_an_order_is_seen_soon_while_another_file_is_open(bench: Bench, tmp_path: Path) -> None:
+    append_orders(tmp_path / "orders", [])
+    (tmp_path / "later").write_text(Order(1, site_of(tmp_path / "chk.0000"), "write").line())
+    words = (tmp_path / "chk", tmp_path / "orders", tmp_path / "later")
+    outcome = bench.run(bench.program("late_order.c"), *words, ranks=2, **variables(tmp_path))  # type: ignore[arg-type]
+    assert outcome.code == 0, outcome.stderr
+    assert [phase.order for phase in answers(tmp_path)] == [0, 0, 1]
+
+
 def test_what_the_plan_sets_is_told_to_be_missed(bench: Bench, tmp_path: Path) -> None:
     append_orders(tmp_path / "orders", [aggregators(1, tmp_path, 2), aggregators(2, tmp_path, 0)])
     (tmp_path / "plan").write_text(HEADER + "hint cb_nodes 1\n")
