@@ -251,5 +251,5 @@ def test_the_commands_record_and_replay_a_program_without_mpi(
     full = "stripewise.desk.cli.records.join_threads"
     monkeypatch.setattr(full, lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     capfd.readouterr()
-    assert main(["lab", "record", "--output", str(record), "--", "sh", "-c", "echo a > b; exit 6"]) == 6
+    assert main(["lab", "record", "--output", str(record), "--", "sh", "-c", f"echo a > {tmp_path}/b; exit 6"]) == 6
     assert "there is no record in" in capfd.readouterr().err
