@@ -111,9 +111,11 @@ def read_document(
         If it cannot be read, is larger than ``most`` bytes, or is not UTF-8.
     """
     try:
-        # A device or a pipe does not say beforehand how long it is.
+        # A device or a pipe does not say beforehand how long it is. In pieces: one read takes the memory of the most first.
+        read = bytearray()
         with path.open("rb") as stream:
-            read = stream.read(most + 1)
+            while len(read) <= most and (piece := stream.read(min(MOST_BYTES, most + 1 - len(read)))):
+                read += piece
         if len(read) > most:
             raise UserError(f"{noun} file {path} is larger than {most >> 20} MiB", "is it the right file?")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,17 @@ def test_a_table_without_an_end_is_refused():
         read_rows(Path("/dev/zero"))
     with pytest.raises(UserError, match="/dev/zero is larger than 16 MiB"):
         read_schema(Path("/dev/zero"))
+
+
+def test_a_small_table_takes_little_memory(tmp_path):
+    write_table(table(), tmp_path / "table")
+    tracemalloc.start()
+    try:
+        read_table(tmp_path / "table")
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 8 << 20
 
 
 def test_contexts_are_taken_apart_and_become_a_workload():
