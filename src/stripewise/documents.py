@@ -111,7 +111,7 @@ def read_document(
         If it cannot be read, is larger than ``most`` bytes, or is not UTF-8.
     """
     try:
-        # A device or a pipe does not say beforehand how long it is. In pieces: one read takes the memory of the most first.
+        # A device or a pipe does not say its length. In pieces: one read would take the memory of the most first.
         read = bytearray()
         with path.open("rb") as stream:
             while len(read) <= most and (piece := stream.read(min(MOST_BYTES, most + 1 - len(read)))):
