@@ -1,7 +1,7 @@
 """Repeat a study with Stripewise's own commands, or all of them.
 
     python -m benchmarks.studies ai-for-io          # from the repository's folder; goes on where it was
-    python -m benchmarks.studies all --simulated    # what needs no launch, on one core
+    python -m benchmarks.studies all --simulated    # what needs no launch, a study on each core
     python -m benchmarks.studies all --quick        # everything in small, to see that it works
     python -m benchmarks.studies page               # writes the pages in docs/benchmarks from the results
 
@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.studies import page
@@ -28,7 +29,8 @@ PARTS = {
     "bed": "programs of the test bed, where it is up",
     "disk": "programs on a disk with few requests a second, as root: hours for all of them",
 }
-STUDIES = ("ai-for-io", "io-search", "ann", "shaman", "sctuner", "beyond")
+STUDIES = ("io-search", "shaman", "ann", "ai-for-io", "beyond", "sctuner")
+"""Those with the longest simulated part first."""
 BESIDE = {"ai-for-io": ("hard_patterns",), "sctuner": ("at_scale",)}
 """Modules with further simulated steps of a study. They come first: no step of theirs reads a file of the others."""
 
@@ -69,9 +71,19 @@ def main(arguments: list[str] | None = None) -> int:
     for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(library, "1")
     until = time.monotonic() + 60 * given.minutes
+    parts = given.parts or list(PARTS)
+    studies = [
+        Study(name, results, work, given.quick, until=until)
+        for name in (STUDIES if given.study == "all" else [given.study])
+    ]
     try:
-        for name in STUDIES if given.study == "all" else [given.study]:
-            run(Study(name, results, work, given.quick, until=until), given.parts or list(PARTS))
+        if parts == ["simulated"]:
+            with ProcessPoolExecutor() as side_by_side:
+                list(side_by_side.map(run, studies, [parts] * len(studies)))
+        else:
+            # Measured programs would share the machine.
+            for study in studies:
+                run(study, parts)
     except OutOfTime as over:
         print(over, file=sys.stderr)
         return 4

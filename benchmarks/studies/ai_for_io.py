@@ -231,7 +231,7 @@ def _counted(
 def judged_choices(table: Path, depths: str, groups: int) -> dict[str, Any]:
     """What trees of each depth and every static choice are worth for patterns held out; and the mean of all runs."""
     told = stripewise(
-        "validate", table, "--model", "tree", "--leave-out", "contexts", "--folds", groups, "--depths", depths
+        "site", "validate", table, "--model", "tree", "--leave-out", "contexts", "--folds", groups, "--depths", depths
     )["prescription"]
     kept = ("arithmetic", "harmonic", "worst", "workloads", "static", "by_depth")
     return {key: told[key] for key in kept} | {"mean": float(values_of(table).mean())}
