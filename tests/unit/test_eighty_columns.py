@@ -12,6 +12,7 @@ import pytest
 from stripewise.desk.cli import manage, output
 from stripewise.desk.cli.commands import COMMANDS
 from stripewise.desk.cli.main import main
+from stripewise.desk.cli.result import print_result
 from stripewise.requests.experiment import Experiment
 from stripewise.store.opening import open_store
 from tests.system.pages_service import put
@@ -106,3 +107,13 @@ def test_a_size_is_written_alike_in_settings_and_evidence(capsys: pytest.Capture
     manage.print_runs(tuple(replace(trial) for trial in trials), record.result)
     shown = capsys.readouterr().out
     assert re.search(r"=\d+[KM]\b", shown) and not re.search(r"=\d+ [KM]iB|=\d{5,}", shown)
+
+
+def test_a_cheaper_alternative_names_only_what_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    record, _ = finished()
+    assert record.result is not None and record.result.cheapest is not None
+    default = {one.name: one.default for one in record.result.space.parameters}
+    other = record.result.cheapest.model_copy(update={"configuration": {**default, "cb_nodes": 3}})
+    print_result(record.result.model_copy(update={"cheapest": other}))
+    (line,) = re.findall("cheaper for other users.*", " ".join(capsys.readouterr().out.split()))
+    assert line.startswith("cheaper for other users, and within 5% of the best in the search: cb_nodes=3 Limits")

@@ -146,10 +146,10 @@ def print_result(result: Result, report: Path | None = None, *, explained: bool 
     for failure in result.failures[:3]:
         prose(f"  {failure.count} failed: {failure.reason}")
     if result.cheapest is not None:
-        words = " ".join(list_changes(result.cheapest.configuration, units=units))
-        prose(f"  cheaper and within 5% of the best: {words}")
+        words = _write_changes(result.cheapest.configuration, result)
+        prose(f"  cheaper for other users, and within 5% of the best in the search: {words}")
     if result.preferred_over is not None:
-        words = " ".join(list_changes(result.preferred_over.configuration, units=units))
+        words = _write_changes(result.preferred_over.configuration, result)
         prose(f"  preferred, being cheaper and within 5%, to: {words}")
     if not result.confirmed and result.confirmation.more_budget:
         prose(f"  {complete_commands(result.confirmation.more_budget)}")
@@ -164,6 +164,12 @@ def print_result(result: Result, report: Path | None = None, *, explained: bool 
     again = [f"look again: stripewise show {identifier}"] if explained else []
     if last := "; ".join([*again, *([f"report: {report}"] if report else [])]):
         _say(last)
+
+
+def _write_changes(configuration: Mapping[str, Any], result: Result) -> str:
+    parameters = result.space.parameters
+    defaults, units = {one.name: one.default for one in parameters}, {one.name: one.unit for one in parameters}
+    return " ".join(list_changes(configuration, defaults, units))
 
 
 def _write_effect(effect: Effect, units: Mapping[str, str]) -> str:
