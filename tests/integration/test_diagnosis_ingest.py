@@ -12,7 +12,7 @@ import pytest
 
 from stripewise.desk.cli.main import main
 from stripewise.diagnose.finding import Severity
-from stripewise.diagnose.site import diagnose
+from stripewise.diagnose.site import SiteProfile, diagnose, row_of
 from stripewise.errors import UserError
 from stripewise.observe.activity import FileActivity
 from stripewise.observe.darshan_logs import UnreadableLogError, read_log, read_logs
@@ -205,6 +205,26 @@ def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.Captur
     text = page.read_text()
     assert "http-equiv" in text and "slow-ost" in text and 'data-figure="osts"' in text
     assert "<script src" not in text
+
+
+def test_an_empty_plan_is_not_written_and_the_diagnosis_is_still_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, ior = tmp_path / "fix.plan", tmp_path / "ior.out"
+    ior.write_text(IOR)
+    assert main(["diagnose", str(ior), "--plan", str(plan)]) == 1
+    said = capsys.readouterr()
+    assert "ior" in said.out and "no plan was written" in " ".join(said.err.split())
+    assert not plan.exists()
+
+
+def test_findings_of_equally_many_jobs_are_in_the_order_of_the_job(tmp_path: Path) -> None:
+    (log,) = open_all([PIECES], 1)
+    assert log.activity is not None
+    found, profile = diagnose(log.activity), SiteProfile()
+    profile.add(found, row_of(found))
+    codes = [finding.code for finding in found.findings if finding.severity >= Severity.LOW]
+    assert len(codes) > 1 and list(profile.as_json()["findings"]) == list(dict.fromkeys(codes))
 
 
 @pytest.mark.parametrize(

@@ -296,7 +296,7 @@ class SiteProfile:
         self.bytes_read += row.bytes_read
         self.bytes_written += row.bytes_written
         self.io_seconds += row.io_time or 0.0
-        self.codes.update({f.code for f in diagnosis.findings if f.severity >= Severity.LOW})
+        self.codes.update(dict.fromkeys((f.code for f in diagnosis.findings if f.severity >= Severity.LOW), 1))
         self.worst[row.worst] += 1
         self.executables[row.executable or "unknown"] += 1
         for file in diagnosis.activity.files:

@@ -149,6 +149,7 @@ def run_diagnose(
             _print_expected(expected)
         if over_time is not None:
             _print_over_time(over_time)
+    _refuse_empty(plan, one)
     if outcome.named_unreadable:
         return 1
     return 3 if level is not None and outcome.worst >= level else 0
@@ -268,13 +269,14 @@ def _write(one: Diagnosis, document: Mapping[str, Any], html: Path | None, plan:
         from stripewise.output.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load
 
         save_text(html, render_diagnosis(document, one.activity, one.plan(), slowness(one)))
-    if plan is not None:
-        if not one.settings():
-            raise StripewiseError(
-                "no finding asks for a setting, so the plan would be empty",
-                "see what it says to change in the program",
-            )
+    if plan is not None and one.settings():
         save_text(plan, one.plan())
+
+
+def _refuse_empty(plan: Path | None, one: Diagnosis | None) -> None:
+    if plan is not None and one is not None and not one.settings():
+        what = "no plan was written, because no finding asks for a setting"
+        raise StripewiseError(what, "the fixes above change the program")
 
 
 def _find_ceiling(desk: Desk, logs: Sequence[Path], path: Path | None, activity: Activity) -> Ceiling | None:
