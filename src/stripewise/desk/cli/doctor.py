@@ -14,7 +14,7 @@ from rich.table import Table
 from stripewise.desk.cli.options import JsonOption, StoreOption
 from stripewise.desk.cli.output import console, print_json, remark
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runners.native.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build
+from stripewise.runners.native.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build, observer_for
 from stripewise.runners.native.compiler import ask_compiler, find_compiler
 from stripewise.runners.program.checkup import Check, checkup
 from stripewise.store.opening import open_store
@@ -81,6 +81,11 @@ def build_native(
         for line in failure.lines:
             remark(line)
         raise
+    try:
+        # What tune would build within the time limit of its first experiment.
+        observer_for(environment)
+    except StripewiseError as error:  # as in tune, the runtime does what it can
+        remark(f"stripewise: the program's own calls cannot be seen: {error.what}")
     if json_output:
         print_json(
             {
