@@ -294,14 +294,21 @@ def test_the_reference_competes_at_the_same_level():
     assert planner.candidate((default, candidate, replace(reference, runs=faster))) == 2
 
 
-@pytest.mark.parametrize(("limit", "goes_on"), [(100, True), (21, False), (400, True), (200, False)])
-def test_time_that_is_too_short_for_a_confirmation_goes_into_the_search(limit, goes_on):
+@pytest.mark.parametrize(
+    ("limit", "found", "goes_on"),
+    [(100, False, True), (21, False, False), (400, False, True), (200, False, True), (200, True, False)],
+)
+def test_time_that_is_too_short_for_a_confirmation_goes_into_the_search(limit, found, goes_on):
     parts = (make_sampler("random"), make_resampler(), make_pruner(), make_stopping())
     planner = Planner(Experiment(budget={"runs": 40, "seconds": limit}), ELAPSED, LINE, False, *parts)
     default = replace(slowed(Role.DEFAULT).trials[0], runs=(run(0, 0, 10.0), run(1, 0, 10.0)))
+    candidate = replace(tried(1, 5.0), runs=(run(2, 1, 5.0),))
     # A confirmation of eight pairs needs 160 s, besides the warm-up, the default and the run of a candidate.
-    step = planner.next((default,), Spent(2, 20.0 if limit != 200 else 60.0, 0.0))
-    assert isinstance(step, Planned) == goes_on, step
+    trials, used = (default, candidate)[: 1 + found], Spent(2 + found, 20.0 if limit != 200 else 60.0, 0.0)
+    step = planner.next(trials, used)
+    assert (isinstance(step, Planned) and step.run.phase is Phase.SEARCH) == goes_on, step
+    # What a limit of time left undone was not saved.
+    assert planner.count_unneeded(trials, used) == (40 - 2 - found if limit == 400 else 0)
 
 
 # -- what people see

@@ -205,9 +205,10 @@ class Planner:
 
     def count_unneeded(self, trials: Sequence[Trial], spent: Spent) -> int:
         """How many launches of the budget nothing needed, although there was time for them."""
-        if not self.schedule.saves or self._over_budget(spent) or not self._time_for(trials, spent, 1):
+        left = self.experiment.budget.runs - spent.runs
+        if not self.schedule.saves or self._over_budget(spent) or not self._time_for(trials, spent, left):
             return 0
-        return self.experiment.budget.runs - spent.runs
+        return left
 
     def _time_for(self, trials: Sequence[Trial], spent: Spent, runs: int) -> bool:
         """Whether so many more runs of typical length fit into the limits of time and node-hours."""
@@ -282,9 +283,10 @@ class Planner:
             may_pass = self.schedule.may_pass(may_pass, found=self.candidate(trials) is not None)
         if fewest and passed > may_pass:
             return Finish(f"{self.schedule.counted(may_pass)} have passed, and the next are the proof's")
-        # Where the whole limit is too short for a confirmation, nothing is kept for one: as with too few launches.
+        # Nothing is kept for a confirmation while there is nothing to confirm, or where the whole limit is too short.
         usual = self.experiment.warmup + 2 + reserve
-        kept = reserve if self._time_for(trials, Spent(0, 0.0, 0.0), usual) else 0
+        possible = self.candidate(trials) is not None and self._time_for(trials, Spent(0, 0.0, 0.0), usual)
+        kept = reserve if possible else 0
         if not self._time_for(trials, spent, 1 + kept):
             what = "kept for the confirmation" if kept else "too short for another run"
             return Finish(f"the rest of the time or node-hours is {what}")
