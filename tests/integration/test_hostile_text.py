@@ -269,20 +269,20 @@ def plan_with(payload: str, carrier: Carrier, part: str) -> Plan:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_exports_hold_settings_and_programs_for_what_they_are(target: str, tmp_path: Path) -> None:
-    number = 0
+    carried_out = set()
     for payload in PAYLOADS:
         for carrier in Carrier.known.values():
             for part in ("key", "value", "id"):
-                number += 1
-                folder = tmp_path / str(number)
                 try:
                     made = export(plan_with(payload, carrier, part), target, changed={"p": payload})
                     Plan.parse(plan_with(payload, carrier, part).text(), "x")
                 except REFUSED:
                     continue
                 assert_directives(made.text)
-                if target not in ("hints", "plan", "toml"):
-                    carry_out(made.text, folder)
+                # A carrier that a target does not hold gives the same script for each payload.
+                if target not in ("hints", "plan", "toml") and made.text not in carried_out:
+                    carried_out.add(made.text)
+                    carry_out(made.text, tmp_path / str(len(carried_out)))
                 if target in ("hints", "plan"):
                     assert all(len(line.split()) > 1 for line in made.text.split("\n") if line and line[0] != "#")
                     assert "\n" not in made.text.replace("\n", "", made.text.count("\n"))
