@@ -240,9 +240,22 @@ def test_workers_that_would_fill_the_memory_are_refused(libraries: Path) -> None
     assert "exceed half of the" in outcomes(report)["num_workers"][3]
 
 
+GROUP = """import sys, types, torch
+sys.modules["torch.distributed"] = types.SimpleNamespace(
+    is_available=lambda: True, is_initialized=lambda: True, get_world_size=lambda: {size})
+"""
+
+
 @pytest.mark.parametrize(
     ("more", "loaders", "expected"),
-    [({}, 1, 1), ({"LOCAL_WORLD_SIZE": "8"}, 1, 0), ({"SLURM_STEP_TASKS_PER_NODE": "8(x2)"}, 1, 0), ({}, 5, 2)],
+    [
+        ({}, 1, 1),
+        ({"LOCAL_WORLD_SIZE": "8"}, 1, 0),
+        ({"LOCAL_WORLD_SIZE": "1", "WORLD_SIZE": "8"}, 1, 1),
+        ({"SLURM_STEP_TASKS_PER_NODE": "8(x2)"}, 1, 0),
+        ({"GROUP": "8"}, 1, 0),
+        ({}, 5, 2),
+    ],
 )
 def test_memory_counts_for_all_loaders_and_processes_of_a_node(
     libraries: Path, more: dict[str, str], loaders: int, expected: int
@@ -250,7 +263,8 @@ def test_memory_counts_for_all_loaders_and_processes_of_a_node(
     free = stripewise_loader.free_memory()
     assert free
     # 4 workers, 2 batches of 8 samples each: a fifth of what is free, so that two fit whatever else ends meanwhile.
-    code = f"""{DATASET}class Huge(bytes): nbytes = {free // (4 * 2 * 8 * 5)}
+    group = GROUP.format(size=more["GROUP"]) if "GROUP" in more else ""
+    code = f"""{group}{DATASET}class Huge(bytes): nbytes = {free // (4 * 2 * 8 * 5)}
 made = [DataLoader(Samples(lambda at: Huge(1)), batch_size=8) for _ in range({loaders})]
 for loader in made: next(iter(loader))"""
     _, report = run(libraries, code, {f"{LOADER}.num_workers": "4"}, **more)
@@ -358,10 +372,19 @@ def test_orders_that_cannot_be_carried_out_say_why(libraries: Path, code: str, w
     assert why in answers[1].evidence
 
 
-def test_processes_that_share_the_work_take_no_orders(libraries: Path) -> None:
-    code = f"import os; os.environ['LOCAL_WORLD_SIZE'] = '2'\n{PASSES.format(read='')}"
+@pytest.mark.parametrize(
+    ("before", "answers"),
+    [
+        ("import os; os.environ['LOCAL_WORLD_SIZE'] = '2'\n", 0),
+        ("import os; os.environ |= {'LOCAL_WORLD_SIZE': '1', 'WORLD_SIZE': '4'}\n", 0),
+        (GROUP.format(size=2), 0),
+        (GROUP.format(size=1), 3),
+    ],
+)
+def test_processes_that_share_the_work_take_no_orders(libraries: Path, before: str, answers: int) -> None:
     (libraries / "answers").write_text("", "utf-8")
-    assert ordered(libraries, code, [{"workers": "4"}], SITE)[1] == []
+    assert len(ordered(libraries, before + PASSES.format(read=""), [{"workers": "4"}], SITE)[1]) >= answers
+    assert bool((libraries / "answers").read_text("utf-8")) == bool(answers)
 
 
 def test_settings_that_do_nothing_here_say_so(libraries: Path) -> None:

@@ -36,6 +36,8 @@ _ON_NODE = (
     "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
 )  # fmt: skip
 """How many processes torchrun, Open MPI, MPICH and Slurm started on this node."""
+_IN_ALL = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+"""How many these started on all nodes."""
 _USUAL_AHEAD = 2
 _DATA_LOADER = "torch.utils.data.DataLoader"
 _IN_FLIGHT = ("num_workers", "prefetch_factor")
@@ -124,7 +126,7 @@ def _begin_epoch(loader, row: Loader, target, job, orders) -> None:
     before, row.epoch = row.epoch, None
     if before is not None:
         before.end(whole=False)
-    if orders is not None and row.passed is not None and _processes_here() == 1:
+    if orders is not None and row.passed is not None and _count_of(*_ON_NODE, *_IN_ALL) == 1:
         row.epoch = Epoch(loader, orders)
         row.epoch.carry_out(loader, row, target, job)
 
@@ -340,7 +342,7 @@ def _objection(loader, row: Loader, workers: int, ahead: int, names: list, told:
         return found["why"], ""
     row.bytes = found["bytes"]
     row.needed = workers * ahead * row.bytes
-    free, sharing = free_memory(), _processes_here()
+    free, sharing = free_memory(), _count_of(*_ON_NODE)
     # Others that live may not have filled their batches yet, so these count as if they were not there.
     needed = sharing * sum(one.needed for one in told if one.made() is not None)
     if free is not None and needed > _FREE * free:
@@ -350,10 +352,17 @@ def _objection(loader, row: Loader, workers: int, ahead: int, names: list, told:
     return "", "reading a sample draws random numbers, which each worker would draw anew" if found["draws"] else ""
 
 
-def _processes_here() -> int:
-    """Count the processes that a launcher started on this node, each of which has loaders as this one has."""
-    found = (re.match("[0-9]+", os.environ.get(name, "")) for name in _ON_NODE)
-    return max([1, *(int(one[0]) for one in found if one)])
+def _count_of(*variables: str) -> int:
+    """Count the processes with loaders as this one has: by variables of launchers, or by PyTorch's group of processes.
+
+    Processes that ``torch.multiprocessing.spawn`` started have no variables, so all of the group count as on this node.
+    """
+    found = [re.match("[0-9]+", os.environ.get(name, "")) for name in variables]
+    counts = [int(one[0]) for one in found if one]
+    group = sys.modules.get("torch.distributed")
+    if not counts and group is not None and group.is_available() and group.is_initialized():
+        counts = [group.get_world_size()]
+    return max([1, *counts])
 
 
 def free_memory() -> int | None:
