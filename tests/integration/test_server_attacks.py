@@ -679,6 +679,22 @@ def test_deep_and_broken_bodies_are_told_so(served: Running) -> None:
         assert answer.status_code in (400, 415, 422)
 
 
+def test_text_that_no_file_can_hold_is_refused(served: Running) -> None:
+    for path, body in (
+        ("tables", r'{"name": "t", "csv": "\ud800", "toml": "x"}'),
+        ("tables", r'{"name": "t", "csv": "x", "toml": "\ud800"}'),
+        ("stacks", r'{"name": "t", "toml": "\ud800"}'),
+    ):
+        answer = served.operator.post(f"/api/{path}", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422 and "unicode" in answer.json()["error"]["what"], answer.text
+
+
+def test_the_service_reads_no_campaign_longer_than_it_may(served: Running) -> None:
+    for path, more in (("campaigns", {}), ("evaluations", {"model": "m"})):
+        answer = served.operator.post(f"/api/{path}", json={"toml": "x = 0\n" * 60_000, **more})
+        assert answer.status_code == 422 and "at most 262144 characters" in answer.json()["error"]["what"], answer.text
+
+
 def test_no_line_of_the_log_is_forged(served: Running, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     served.nobody.get("/%0d%0aDELETE%20/api/experiments/x%20200%1b%5d0;x%07%c2%85")

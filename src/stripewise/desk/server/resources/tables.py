@@ -24,8 +24,9 @@ class NewTable(RequestDocument):
     """A table to keep."""
 
     name: str = Field(min_length=1, max_length=64)
-    csv: str
-    toml: str
+    # A text with a largest length is checked to be Unicode, which half a pair of "\ud800" is not.
+    csv: str = Field(max_length=64 << 20)
+    toml: str = Field(max_length=1 << 18)
 
 
 @resource.get("", model=ItemPage)
