@@ -152,6 +152,7 @@ soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with
 
 sanitize: $(VENV)/.dev $(OPENMPI)/.run ## odd MPI programs with the runtime under sanitizers and in valgrind, with both MPIs (gcc, valgrind; half an hour)
 	$(BIN)/python native/sanitize.py --mpi mpich=$(BIN) --mpi openmpi=$(OPENMPI)/bin
+	$(BIN)/python native/sanitize.py --mpi mpich=$(BIN) --mpi openmpi=$(OPENMPI)/bin --mode orders
 
 cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS with four throttled OSDs (root)
 	@$(PYTHON) -m tests.system.testbed up

@@ -2,14 +2,15 @@
 
 Library and programs are built with each sanitizer. The programs are those in tests/fixtures/programs. The runtime
 learns (the mode ``online``, with a model, a plan and a journal), which takes most of its code; ``--mode`` chooses
-another. A finding is a report of a tool that native/sanitize/*.supp does not name as the MPI library's own, another
-exit code than the program's, or a report of the runtime that is missing or cannot be read. Findings stay in
-build/sanitize, and the exit code is then 1.
+another: in ``orders`` it has a thread. A finding is a report of a tool that native/sanitize/*.supp does not name as the
+MPI library's own, another exit code than the program's, or a report of the runtime that is missing or cannot be read.
+Findings stay in build/sanitize, and the exit code is then 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from stripewise.catalogue.carriers import HINT, Setting
+from stripewise.observe.orders import Order, append_orders, site_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "fixtures" / "programs"
@@ -65,6 +69,15 @@ CANNOT = {
     ("address", "threads_and_children"): "ASan's allocator may hang after a fork while other threads allocate",
 }
 PLAN = "stripewise-plan 1\nhint cb_buffer_size 65536\nhint cb_nodes 1\n"
+FAMILIES = ("data", "data.#", "data.#.#", "data.#.#.#", "data.log.#")  # of what the programs write
+
+
+def orders(folder: Path) -> list[Order]:
+    """Order something of the first phases of each family."""
+    return [
+        Order(number, f"{site_of(folder)}/{name}", operation, (Setting(HINT, "cb_nodes", str(number % 2 + 1)),))
+        for number, (_, name, operation) in enumerate(itertools.product(range(8), FAMILIES, ("write", "read")), 1)
+    ]
 
 
 @dataclass(frozen=True)
@@ -145,6 +158,7 @@ class Bench:
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
         (kept / "plan").write_text(PLAN)
+        append_orders(kept / "orders", orders(kept))
         settings = {
             "LD_PRELOAD": self.preload(),
             "STRIPEWISE_REPORT": str(report),
@@ -152,6 +166,7 @@ class Bench:
             "STRIPEWISE_PLAN": str(kept / "plan"),
             "STRIPEWISE_MODEL": str(CORPUS / "trees.swm"),
             "STRIPEWISE_JOURNAL": str(kept / "journal"),
+            "STRIPEWISE_ORDERS": str(kept / "orders"),
             "DARSHAN_LOGPATH": str(kept),
             "TSAN_OPTIONS": f"log_path={logs}:suppressions={SUPPRESSIONS}/thread.supp",
             "ASAN_OPTIONS": f"log_path={logs}:detect_leaks=1:fast_unwind_on_malloc=0",
@@ -231,7 +246,7 @@ def main() -> int:
     )
     parser.add_argument("--tool", action="append", choices=FLAGS, help="default: all")
     parser.add_argument("--libdarshan", action="append", default=[], metavar="MPI=FILE", help="behind the runtime")
-    parser.add_argument("--mode", default="online", choices=["observe", "apply", "predict", "online"])
+    parser.add_argument("--mode", default="online", choices=["observe", "apply", "predict", "online", "orders"])
     parser.add_argument("--only", default="", help="a regular expression of the programs' names")
     parser.add_argument("--kept", type=Path, default=ROOT / "build" / "sanitize", help="folder of builds and findings")
     options = parser.parse_args()

@@ -95,6 +95,7 @@ void sw_lifecycle_report(const struct sw_route *route, uint64_t ranks, bool spea
 
 static struct sw_route route;
 static atomic_bool started, finished, up;
+static pid_t process;
 
 /* ---- the end without MPI_Finalize: by MPI_Abort, of which the calling rank tells what it saw itself, or by
  * exit, where rank 0 does. No other rank is waited for, and the report says that it is not complete. ---- */
@@ -108,8 +109,9 @@ static void interrupted(void) {
     up = false;
 }
 
+/* Of a child that was made by a system call alone, in_child was not called. */
 static void at_exit(void) {
-    if (!sw_runtime.silent)
+    if (!sw_runtime.silent && getpid() == process)
         interrupted();
 }
 
@@ -147,6 +149,7 @@ void sw_world_started(void) {
         sw_comm_share(route.all);
     sw_pmpi.Barrier(route.all);
     up = true;
+    process = getpid();
     atexit(at_exit);
     sw_lifecycle_begin();
     sw_record_begin();

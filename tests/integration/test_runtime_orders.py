@@ -87,6 +87,14 @@ def test_an_order_is_seen_soon_while_another_file_is_open(bench: Bench, tmp_path
     assert [phase.order for phase in answers(tmp_path)] == [0, 0, 1]
 
 
+def test_the_thread_of_rank_0_takes_no_descriptor_of_the_program(bench: Bench, tmp_path: Path) -> None:
+    append_orders(tmp_path / "orders", [aggregators(1, tmp_path, 2)])
+    words = (tmp_path / "chk.0000",)
+    outcome = bench.run(bench.program("lowest_descriptor.c"), *words, ranks=1, **variables(tmp_path))  # type: ignore[arg-type]
+    assert outcome.code == 0, outcome.stderr
+    assert [phase.order for phase in answers(tmp_path)] == [1]
+
+
 def test_what_the_plan_sets_is_told_to_be_missed(bench: Bench, tmp_path: Path) -> None:
     append_orders(tmp_path / "orders", [aggregators(1, tmp_path, 2), aggregators(2, tmp_path, 0)])
     (tmp_path / "plan").write_text(HEADER + "hint cb_nodes 1\n")
