@@ -298,3 +298,21 @@ def test_a_cut_run_is_listed_with_its_configuration_and_the_reason(capsys: pytes
     cut = Run(7, 3, Phase.SEARCH, State.PRUNED, 9.0, elapsed=9.0, reason="cut after 9 s: 3 times as long as the best")
     print_runs((Trial(3, Configuration({"cb_nodes": 4}), runs=(cut,)),), Result())
     assert "cb_nodes=4 (cut after 9 s: 3 times as long as the best)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("list >&-", 0, ""),
+        ("list <&- >&- 2>&-", 0, ""),
+        ("list > /dev/full", 1, "stripewise: cannot write the output or a file: No space left on device; make room"),
+        ("--help > /dev/full", 1, "stripewise: cannot write the output or a file: No space left on device; make room"),
+        ("run -q $'./\\xff.plan' -- sh -c '! test -e /proc/self/fd/0 && ! test -e /proc/self/fd/2' 2>&- <&-", 0, ""),
+        ("run -q $'./\\xff.plan' -- true", 0, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full_are_no_fault(tmp_path, words, code, said):
+    Path(f"{tmp_path}/\udcff.plan").write_text("stripewise-plan 1\n")
+    line = ["bash", "-c", f"{sys.executable} -m stripewise {words}"]
+    done = subprocess.run(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (code, said)

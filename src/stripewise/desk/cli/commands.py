@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import shlex
@@ -299,6 +300,9 @@ def carry_out(own: Sequence[str], command: Sequence[str]) -> int:
     return outcome if isinstance(outcome, int) else 0
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 def explain(error: Exception | KeyboardInterrupt, own: Sequence[str], command: Sequence[str]) -> int:
     """Say why a command has failed, and give its exit code."""
     own = _renamed([*own], quiet=True)
@@ -318,6 +322,9 @@ def explain(error: Exception | KeyboardInterrupt, own: Sequence[str], command: S
         case KeyboardInterrupt():
             print_error("interrupted; nothing is lost: stripewise list shows what can be resumed")
             return 130
+        case OSError() if error.errno in _NO_ROOM:
+            print_error(f"cannot write {error.filename or 'the output or a file'}: {error.strerror}; make room")
+            return 1
     explained = long_name(error)
     if os.environ.get("STRIPEWISE_DEBUG"):
         raise error

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from stripewise.desk.cli.plain import Notes
 
@@ -28,12 +29,25 @@ def _hear_of_long_work() -> None:
         log.setLevel(logging.INFO)
 
 
+def _fill_closed_streams() -> None:
+    """Open nothing in place of closed standard streams: a store's file would else get their numbers.
+
+    A program that is started in this process's place finds them closed.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  until the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  until the end
+
+
 def _carry_out(own: Sequence[str], command: Sequence[str]) -> int:
     if own[:1] == ["run"]:
         from stripewise.desk.cli.plan_run import PlanRun  # noqa: PLC0415  other commands need less, or more
 
         if (plain := PlanRun.read(own, command)) is not None:
             return plain.start()
+    _fill_closed_streams()
     from stripewise.desk.cli.commands import carry_out  # noqa: PLC0415  slow to load
 
     return carry_out(own, command)
@@ -50,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _hear_of_long_work()
     try:
         code = _carry_out(own, command)
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output (head, less) is gone: there is nobody to tell, and Python must not try at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -143,7 +143,7 @@ def check_once(plan: Plan, origin: str, folder: Path) -> list[str]:
         See :func:`stripewise.catalogue.meaning.check_plan` and :func:`stripewise.catalogue.meaning.check_combination`.
     """
     parts = (__version__, *_state_of_rules(), origin, plan.text())
-    key, kept = hashlib.sha256("\n".join(parts).encode()).hexdigest(), folder / _CHECKED
+    key, kept = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest(), folder / _CHECKED
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
         found = json.loads(kept.read_text("utf-8"))
         if found["of"] == key:
