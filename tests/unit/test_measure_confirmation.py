@@ -6,6 +6,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stripewise.engine import confirmation as sequential
 from stripewise.engine.confirmation import Assessment, Decision, assess, pairs_needed, same_against_same
@@ -258,6 +260,12 @@ def test_pairs_needed():
     assert 22 <= pairs_needed(math.log(1.1), 0.1) <= 26
     assert pairs_needed(math.log(1.1), 0.1) < pairs_needed(math.log(1.05), 0.1)
     assert pairs_needed(0.0, 0.1) == pairs_needed(1e-6, 0.1) == 1000
+
+
+@given(st.floats(0.01, 2.0), st.floats(0.01, 0.5), st.integers(5, 60))
+def test_pairs_beyond_those_at_hand_are_not_counted(gain, noise, most):
+    needed = pairs_needed(gain, noise)
+    assert pairs_needed(gain, noise, most=most) == (needed if needed <= most else 1000)
 
 
 def test_same_against_same():

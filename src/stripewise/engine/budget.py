@@ -89,7 +89,7 @@ def reserved_runs(experiment: Experiment, history: History) -> int:
     best = None if np.isnan(cost).all() else history.trials[int(np.nanargmin(cost))]
     held = most * schedule.cost_of_pair()
     block = 1 if best is None else schedule.block_for(history, best, held)
-    needed = None if best is None else pairs_to_prove(experiment.confirmation, history, best, block=block)
+    needed = None if best is None else pairs_to_prove(experiment.confirmation, history, best, block=block, most=most)
     kept = fewest * schedule.cost_of_pair()
     if needed is not None:
         kept = max(kept, min(held, needed * schedule.cost_of_pair(block)))

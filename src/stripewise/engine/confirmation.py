@@ -411,7 +411,7 @@ def same_against_same(default: Sequence[float], maximize: bool, confidence: floa
     return Same(ratio=found.estimate, interval=interval, passed=not found.interval.low > 1.0, runs=len(values))
 
 
-def pairs_needed(gain: float, noise: float, confidence: float = 0.95, chance: float = 0.8) -> int:
+def pairs_needed(gain: float, noise: float, confidence: float = 0.95, chance: float = 0.8, most: int = _LARGEST) -> int:
     """Fewest pairs that prove a gain with the given chance; as a limit of :func:`assess`, whose looks are paid for.
 
     Parameters
@@ -420,6 +420,8 @@ def pairs_needed(gain: float, noise: float, confidence: float = 0.95, chance: fl
         Logarithm of the true speed-up.
     noise : float
         Standard deviation of the logarithm of one run.
+    most : int
+        How many the caller has: the answer takes longer the larger it is, and one that exceeds these is 1000.
 
     Returns
     -------
@@ -432,11 +434,15 @@ def pairs_needed(gain: float, noise: float, confidence: float = 0.95, chance: fl
     gain = min(gain, 10.0)
     fixed = 2 * ((quantile(1 - alpha) + quantile(chance)) * noise / gain) ** 2
     low = max(math.ceil(-math.log2(alpha)), math.floor(fixed))
+    if low > most:
+        return _LARGEST
     if low > _LARGEST // 4:
         return min(_LARGEST, math.ceil(fixed * _PRICE_OF_LOOKING))
     high = low
     while power(high, math.exp(gain), noise, confidence) < chance:
-        low, high = high + 1, high + max(2, high // 4)
+        if high == most:
+            return _LARGEST
+        low, high = high + 1, min(most, high + max(2, high // 4))
     while low < high:
         middle = (low + high) // 2
         if power(middle, math.exp(gain), noise, confidence) < chance:
@@ -567,13 +573,17 @@ def pairs_to_prove(
     block: int = 1,
     share: float = 1.0,
     chance: float = _CHANCE,
+    most: int = HOPELESS_PAIRS,
 ) -> int | None:
-    """Pairs that would prove with a chance a share of the gain that a trial's search runs show; None without one."""
+    """Pairs that would prove with a chance a share of the gain that a trial's search runs show; None without one.
+
+    More than ``most`` are :data:`HOPELESS_PAIRS`, see :func:`pairs_needed`.
+    """
     seen = _seen_gain(rule, history, trial, share)
     if seen is None:
         return None
     noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
-    return pairs_needed(seen, noise / math.sqrt(block), 1 - (1 - rule.confidence) / rule.candidates, chance)
+    return pairs_needed(seen, noise / math.sqrt(block), 1 - (1 - rule.confidence) / rule.candidates, chance, most)
 
 
 def chance_of_shuffled(rule: Confirmation, history: History, trial: Trial, *, share: float = 1.0) -> float:

@@ -570,7 +570,7 @@ class Planner:
             return 0
         needed = most
         if rule.pairs is None:
-            needed = min(most, pairs_to_prove(rule, self.history(trials), candidate) or most)
+            needed = min(most, pairs_to_prove(rule, self.history(trials), candidate, most=most) or most)
         settings = len(self._can_be_left_out(candidate))
         return runs_for_shares(self.experiment, trials, settings, max(needed, min(most, FIRST_LOOK)))
 
@@ -597,7 +597,7 @@ class Planner:
             few = shuffled_pairs(rule)
             likely = chance_of_shuffled(rule, history, candidate, share=_KEPT_GAIN) >= _EVEN
             return few if likely and few <= most else min(fewest + 1, FIRST_LOOK)
-        needed = pairs_to_prove(rule, history, candidate, share=_KEPT_GAIN, chance=_SURE)
+        needed = pairs_to_prove(rule, history, candidate, share=_KEPT_GAIN, chance=_SURE, most=fewest)
         return fewest if needed is not None and needed <= fewest else min(fewest + 1, FIRST_LOOK)
 
     def _proves_by_order(self, most: int) -> bool:

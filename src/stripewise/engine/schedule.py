@@ -361,7 +361,7 @@ class Phases(Schedule):
     def shows_at_first_look(self, history: History, trial: Trial, chance: float) -> bool:
         """Whether the smallest proof shows a trial's gain with a chance, even if the search saw twice the truth."""
         rule = self.experiment.confirmation
-        needed = pairs_to_prove(rule, history, trial, share=_DISCOUNT, chance=chance)
+        needed = pairs_to_prove(rule, history, trial, share=_DISCOUNT, chance=chance, most=FIRST_LOOK)
         return needed is not None and needed <= FIRST_LOOK
 
 
