@@ -207,6 +207,15 @@ def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.Captur
     assert "<script src" not in text
 
 
+def test_single_requests_show_io_over_time_without_a_heatmap() -> None:
+    seen = {log.path: log.activity for log in open_all([TRACED, BAD_OST], 1)}
+    traced, summed = seen[TRACED], seen[BAD_OST]
+    assert traced is not None and traced.timeline is not None
+    assert summed is not None and summed.timeline is None
+    assert not any("over time" in sentence for sentence in traced.unseen)
+    assert any("I/O over time is unknown" in sentence for sentence in summed.unseen)
+
+
 def test_an_empty_plan_is_not_written_and_the_diagnosis_is_still_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
