@@ -102,7 +102,7 @@ def request_sizes(activity: Activity) -> dict[str, list[int]]:
 
 
 _CAPTIONS = {
-    "timeline": ("Bandwidth over time", "Bytes a bin, over all ranks."),
+    "timeline": ("Bandwidth over time", "Bytes per bin, over all ranks."),
     "sizes": ("Sizes of requests", "Requests as the program made them and as they reached the file system."),
     "ranks": ("Balance of the ranks", "Bytes, and seconds where the source tells them."),
     "osts": ("Balance of the storage targets", "Bytes by the layouts of the files; slow ones are labelled."),

@@ -15,7 +15,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.observe.objectives import timing
 from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.export import TITLES, Export, export
-from stripewise.output.markup import duration, value_text, workload_text
+from stripewise.output.markup import capitalised, duration, value_text, workload_text
 from stripewise.output.page import environment
 from stripewise.output.plots.proof import explain_control
 from stripewise.output.plots.style import number
@@ -84,7 +84,7 @@ class Details:
 
     def shares(self) -> list[str]:
         """Write what each setting of the answer contributes."""
-        return [share.says for share in self.view.result.shares]
+        return [capitalised(share.says) for share in self.view.result.shares]
 
     def exports(self) -> dict[str, Export]:
         """Write the settings for each target, by title; nothing where the default is kept."""

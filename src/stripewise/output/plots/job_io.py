@@ -15,6 +15,7 @@ from stripewise.output.plots.style import lines as breaks
 
 _MIB = 2**20
 _MANY_RANKS = 2000
+_FEW_RANKS = 10
 
 
 def timeline(width: float, read: Sequence[int], written: Sequence[int]) -> go.Figure:
@@ -100,13 +101,18 @@ def rank_balance(read: Sequence[int], written: Sequence[int], seconds: Sequence[
             yaxis="y2",
             mode="markers",
             name="seconds (right)",
-            marker={"color": GREEN, "symbol": "diamond", "size": 6},
+            marker={"color": GREEN, "symbol": "diamond", "size": 10, "line": {"color": "white", "width": 2}},
             hovertemplate="rank %{x}: %{y:.4g} s<extra></extra>",
         )
         figure.update_layout(
-            yaxis2={"overlaying": "y", "side": "right", "title": {"text": "seconds"}, "rangemode": "tozero"}
+            yaxis2={
+                **{"overlaying": "y", "side": "right", "title": {"text": "seconds"}, "rangemode": "tozero"},
+                "tickformat": ".2~g",
+            }
         )
     figure.update_xaxes(title_text="rank" if group == 1 else f"rank (means of {group})")
+    if len(ranks) <= _FEW_RANKS:
+        figure.update_xaxes(tickvals=ranks)
     figure.update_layout(yaxis_title_text="MiB")
     return figure
 
