@@ -307,7 +307,9 @@ def test_the_full_size_after_another_user_s_smaller_case_needs_consent(capfd, mo
 def test_a_dry_run_checks_the_smaller_case(capfd):
     options = ["--stack", "own.toml", *OPTIONS[2:], "--dry-run", "--budget", "7"]
     assert main(["tune", *options, "--small", program("exit 1", "small"), "--", program()]) == 0
-    assert "first the small case, 20 launches of: ./small" in capfd.readouterr().err
+    said = capfd.readouterr()
+    assert "first the small case, 20 launches of: ./small" in said.err
+    assert "then at full size, at most 7 launches of: " in said.out
     assert main(["tune", *options, "--small", "'", "--", program()]) == 2
     assert "not a command" in capfd.readouterr().err
 

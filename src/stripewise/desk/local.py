@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -73,13 +74,18 @@ class LocalDesk(Desk):
         from stripewise.engine.folders import runs_folder, working_folder
         from stripewise.runners.registry import make_runner
 
+        later = []
         if small is not None:
             from stripewise.desk.carrying import case_of
+            from stripewise.engine.schedule import schedule_of
 
+            most = schedule_of(experiment).counted(experiment.budget.runs)
+            later.append(f"then at full size, at most {most} of: {shlex.join(experiment.command)}")
             experiment = case_of(experiment, small, self._face)
         place = working_folder(Facts(folder=folder))
         with make_runner(experiment, runs_folder(experiment) / "dry-run", cwd=place) as runner:
-            return dry_run(experiment, runner)
+            found = dry_run(experiment, runner)
+        return {**found, "notes": [*found["notes"], *later]}
 
     def begin(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> tuple[str, Result]:
         """Carry an experiment out, or first its small case; see :meth:`Desk.begin`."""
