@@ -256,7 +256,7 @@ def _points_of_launches(
         point(
             bool(experiment.hooks.delete),
             "the files were new in each run",
-            "whether the program writes new files in each run is unknown (name them under [hooks] delete)",
+            "whether the program writes new files in each run is unknown (name them with --delete)",
         )
     if workload.operation in ("read", "both") and experiment.hooks.drop_caches != "none":
         point(True, f"caches: {experiment.hooks.drop_caches} before each run", "")

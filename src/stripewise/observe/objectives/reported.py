@@ -54,6 +54,7 @@ class IoTime(Reported):
     about = "time in I/O (s, smaller is better)"
     direction = "minimize"
     unit = "s"
+    timed = "inside all I/O calls, of the slowest rank"
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
