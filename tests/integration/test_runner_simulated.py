@@ -14,7 +14,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.cli.result import describe_unneeded
+from stripewise.desk.cli.result import describe_unneeded, print_dry_run
 from stripewise.engine.dryrun import dry_run
 from stripewise.engine.effects import verdicts
 from stripewise.engine.events import Event
@@ -99,6 +99,16 @@ def test_a_run_says_what_the_model_says(site: str) -> None:
     )
     wide = run(quiet, with_plan=plan(striping_factor="8"))
     assert wide.metrics["write_bandwidth"] > 3 * outcome.metrics["write_bandwidth"]
+
+
+@pytest.mark.parametrize("kind, said", [("within", "40 phases"), ("sim", "40 launches")])
+def test_a_dry_run_counts_phases_where_these_are_the_runs(
+    kind: str, said: str, site: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "within" if kind == "within" else f"sim:{site}"
+    experiment = {"workload": WORKLOAD, "command": "true", "stacks": ["lustre"], "runner": own}
+    print_dry_run(dry_run(Experiment.model_validate(experiment), runner(site, stacks=["lustre"])), False)
+    assert f"worst case: {said}" in capsys.readouterr().out
 
 
 def test_stripes_are_searched_up_to_the_sites_targets(site: str) -> None:

@@ -35,7 +35,8 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     -------
     dict
         ``found`` (what the command starts, program, MPI, how settings travel), ``space``, ``left_out``, ``first``
-        (configurations), ``worst_case``, ``confirmation_pairs``, ``notes``.
+        (configurations), ``worst_case``, ``counted`` (its runs, as launches or as
+        phases of one), ``confirmation_pairs``, ``notes``.
     """
     preflight = runner.inspect()
     workload = experiment.workload.merged(preflight.workload)
@@ -77,6 +78,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "left_out": dict(bound.left_out),
         "first": [dict(configuration) for configuration in _list_first(experiment, bound, workload, objective)],
         "worst_case": worst_case(experiment, nodes, longest, None, at_once=runner.capacity),
+        "counted": schedule_of(experiment).counted(experiment.budget.runs),
         "confirmation_pairs": most_pairs(experiment),
         "found": [*preflight.command, *preflight.summary],
         "notes": notes,

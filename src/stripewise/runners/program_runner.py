@@ -12,7 +12,9 @@ from pathlib import Path
 
 from stripewise.catalogue.carriers import (
     ARGUMENT,
+    INTERPRETER,
     LOST,
+    OBSERVER,
     Carried,
     Program,
     Setting,
@@ -376,7 +378,9 @@ def _warnings(
 
 def _describe_ways(carried: tuple[Carried, ...]) -> str:
     ways = dict.fromkeys(entry.by for entry in carried if entry.by != LOST)
-    return " and ".join("the command" if way == "command" else way for way in ways) or "nothing"
+    said = {"command": "the command", OBSERVER: "a library that is preloaded into each process"}
+    said[INTERPRETER] = "a module that is put into its Python"
+    return " and ".join(said.get(way, way) for way in ways) or "nothing"
 
 
 def _keep_certain(fingerprint: Mapping[str, str], experiment: Experiment, target: Target) -> dict[str, str]:

@@ -33,9 +33,17 @@ def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def worst_case_line(runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> str:
-    """Say the most that an experiment can cost, as far as that is known."""
-    cost = [f"{runs} launch{'' if runs == 1 else 'es'}"]
+def worst_case_line(
+    runs: int, seconds: float | None, node_hours: float | None, bytes: int | None, counted: str = ""
+) -> str:
+    """Say the most that an experiment can cost, as far as that is known.
+
+    Parameters
+    ----------
+    counted : str
+        What its runs are where they are no launches, as in ``400 phases``.
+    """
+    cost = [counted or count_of(runs, "launch", "launches")]
     if seconds is not None:
         cost.append(duration(seconds))
     if node_hours is not None:
@@ -83,7 +91,7 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     for configuration in document["first"]:
         prose(f"  {' '.join(list_changes(configuration, defaults, units)) or '(defaults)'}")
     worst = document["worst_case"]
-    console.print(worst_case_line(worst["runs"], worst["seconds"], worst["node_hours"], worst["bytes"]))
+    console.print(worst_case_line(**worst, counted=document.get("counted", "")))
     for note in document["notes"]:
         prose(f"note: {note}")
     console.print("nothing was started; the same command without --dry-run starts it")
