@@ -13,7 +13,7 @@ import typer
 import stripewise
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli import main, output
-from stripewise.desk.cli.commands import COMMANDS, GROUPS, OLD_NAMES, app
+from stripewise.desk.cli.commands import COMMANDS, GROUPS, app
 from stripewise.desk.cli.manage import print_runs
 from stripewise.desk.cli.output import number
 from stripewise.desk.cli.result import format_interval
@@ -93,24 +93,12 @@ def test_help_shows_at_most_a_dozen_commands_in_the_order_of_need(capsys):
     assert "import" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("old", "now"), OLD_NAMES.items())
-def test_an_old_name_works_and_says_the_new_one(old, now, capsys):
-    assert main([*now.split(), "--help"]) == 0
-    new = capsys.readouterr()
-    assert main([old, "--help"]) == 0
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in COMMANDS[group]])
+def test_a_command_without_its_group_is_told_where_it_is(group, name, capsys):
+    assert main([name, "--help"]) == 2
     printed = capsys.readouterr()
-    assert (printed.out, new.err) == (new.out, "")
-    assert (
-        printed.err == f"stripewise: write 'stripewise {now}'; the name 'stripewise {old}' works for one version more\n"
-    )
-
-
-def test_the_result_of_an_old_name_is_that_of_the_new_one(capsys):
-    code = main(["site", "validate", "none", "--json"])
-    new = capsys.readouterr()
-    assert main(["validate", "none", "--json"]) == code == 2
-    old = capsys.readouterr()
-    assert old.out == new.out and old.err.endswith(new.err)
+    assert printed.out == ""
+    assert f"write 'stripewise {group} {name}'" in " ".join(printed.err.split())
 
 
 def test_types_in_help_are_plain_words(capsys):

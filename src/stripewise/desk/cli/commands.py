@@ -177,8 +177,6 @@ GROUPS: Mapping[str, str] = {
     "service": "What runs beside stripewise serve: workers, tokens, assistants.",
 }
 """Groups and what they hold."""
-OLD_NAMES: Mapping[str, str] = {name: f"{group} {name}" for group in GROUPS for name in COMMANDS[group]}
-"""Names of version 0.1 to those of now; they work for one version more."""
 
 
 class LazyGroup(HelpfulGroup):
@@ -257,14 +255,11 @@ def _root(
     """Find, prove and apply better settings for the parallel I/O of MPI programs."""
 
 
-def _renamed(own: list[str], *, quiet: bool = False) -> list[str]:
-    """Give the words with the command's name of now; a remark says it where they have that of version 0.1."""
-    if not own or own[0] not in OLD_NAMES:
-        return own
-    now = OLD_NAMES[own[0]]
-    if "_STRIPEWISE_COMPLETE" not in os.environ and not quiet:
-        remark(f"stripewise: write 'stripewise {now}'; the name 'stripewise {own[0]}' works for one version more")
-    return [*now.split(), *own[1:]]
+def _refuse_without_group(own: Sequence[str]) -> None:
+    """Name the group where a command is called as if it had none, as in version 0.1."""
+    for group in GROUPS:
+        if own and own[0] in COMMANDS[group]:
+            raise UserError(f"there is no command '{own[0]}'", f"write 'stripewise {group} {own[0]}'")
 
 
 def _find_command(own: Sequence[str]) -> str:
@@ -294,8 +289,9 @@ def _find_forgotten_dashes(own: Sequence[str], command: Sequence[str]) -> str:
 def carry_out(own: Sequence[str], command: Sequence[str]) -> int:
     """Carry out a command of Stripewise, ``own``, on a program of the user, ``command``, and give its exit code."""
     forget_options()
+    _refuse_without_group(own)
     outcome = typer.main.get_command(app).main(
-        args=_renamed([*own]), prog_name="stripewise", standalone_mode=False, obj={"command": [*command]}
+        args=[*own], prog_name="stripewise", standalone_mode=False, obj={"command": [*command]}
     )
     return outcome if isinstance(outcome, int) else 0
 
@@ -305,7 +301,6 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def explain(error: Exception | KeyboardInterrupt, own: Sequence[str], command: Sequence[str]) -> int:
     """Say why a command has failed, and give its exit code."""
-    own = _renamed([*own], quiet=True)
     match error:
         case Interrupted():
             remark(complete_commands(str(error)))
