@@ -253,3 +253,11 @@ def test_the_commands_record_and_replay_a_program_without_mpi(
     capfd.readouterr()
     assert main(["lab", "record", "--output", str(record), "--", "sh", "-c", f"echo a > {tmp_path}/b; exit 6"]) == 6
     assert "there is no record in" in capfd.readouterr().err
+
+
+def test_a_record_of_what_cannot_be_preloaded_names_no_other_mode(tmp_path, capfd):
+    (tmp_path / "static.c").write_text("int main(void) { return 0; }\n")
+    checked(["cc", "-static", str(tmp_path / "static.c"), "-o", str(tmp_path / "static")])
+    assert main(["lab", "record", "--output", str(tmp_path / "record"), "--", str(tmp_path / "static")]) == 2
+    said = capfd.readouterr().err
+    assert "linked statically; record one that can be preloaded" in said and "--mode observe" not in said

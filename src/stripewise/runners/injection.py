@@ -401,7 +401,7 @@ def prepare(
     elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"
         what = "a record" if guidance.record is not None else f"mode {guidance.mode}"
-        cure = f"record an MPI program; {OWN_CALLS}" if guidance.record is not None else "run without --mode"
+        cure = "record one that can be preloaded" if guidance.record is not None else "run without --mode"
         raise UserError(f"{what} needs the runtime, which cannot be preloaded: {why}", cure)
     guidance = replace(guidance, in_python=guidance.in_python or asked)
     injection = inject(plan, target.program, library, folder, guidance, observer)
