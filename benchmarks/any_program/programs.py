@@ -22,6 +22,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.http_store import http_store
 from benchmarks.real_programs.launching import carry_out, interleaved
 from benchmarks.slow_disk import slow_disk
 from benchmarks.slow_store import COLD, slow_store
@@ -74,6 +76,8 @@ class Case:
         Pattern of the part of standard output that counts; all of it where empty.
     folders : list of str
         Of its input.
+    served : str
+        The folder that it reads by HTTP.
     seen : set of str
         Digests of what the runs wrote and printed.
     """
@@ -86,6 +90,7 @@ class Case:
     outputs: list[str]
     printed: str
     folders: list[str] = field(default_factory=list)
+    served: str = ""
     seen: set[str] = field(default_factory=set)
 
     @classmethod
@@ -98,6 +103,7 @@ class Case:
         cases: str = "programs.toml",
         checkouts: Path | None = None,
         python: str = sys.executable,
+        url: str = "",
         store: bool = False,
     ) -> Case:
         """Read a case, with the places put in.
@@ -115,12 +121,15 @@ class Case:
             Where the user put the repositories that cases name.
         python : str
             An interpreter that has the libraries which the programs need.
+        url : str
+            Where a folder is served by HTTP.
         store : bool
             Whether folders of input lie on a store with a latency.
         """
         given = tomllib.loads((HERE / cases).read_text("utf-8"))[name]
         given.pop("file_system", None)
         places = {"{source}": f"{HERE}/sources", "{root}": str(ROOT), "{python}": python, "{checkouts}": str(checkouts)}
+        places["{url}"] = url
 
         def put_in(text: str) -> str:
             for place, path in places.items():
@@ -132,7 +141,7 @@ class Case:
         # CephFS takes the cached pages of a file from a client as soon as another client opens it to write.
         empty = f"dd if=/dev/null of={other}/{{}} conv=notrunc oflag=append status=none" if other else _EMPTY
         cold = [empty.format(file) for file in given.pop("cold", [])]
-        folders = given.pop("cold_folders", [])
+        folders, served = given.pop("cold_folders", []), given.pop("served", "")
         forget = f"test ! -e {{}}/{COLD}" if store else put_in("{python} -S {source}/cold.py ") + "{}"
         cold += [forget.format(one) for one in folders]
         about, outputs, printed = given.pop("about"), given.pop("outputs", []), given.pop("printed", "")
@@ -140,7 +149,7 @@ class Case:
         given |= {"name": name, "command": [put_in(word) for word in words]}
         given["hooks"] = {"before": cold, "delete": given.pop("delete", [])}
         experiment = Experiment.model_validate(given)
-        return cls(name, about, folder, experiment, prepare, outputs, printed, folders)
+        return cls(name, about, folder, experiment, prepare, outputs, printed, folders, served)
 
     def space(self) -> Space:
         """What can be set: hints of MPI-IO do not reach these programs."""
@@ -281,19 +290,25 @@ def main(arguments: list[str] | None = None) -> None:
     if given.show:
         show(json.loads(given.show.read_text("utf-8")))
         return
-    able = [name for name, case in cases.items() if given.folder or "file_system" not in case]
+    needs = {"file_system": given.folder, "served": given.latency}
+    able = [name for name, case in cases.items() if all(has for key, has in needs.items() if key in case)]
     for name in given.names or able:
         with _storage(given) as (storage, state):
             folder = storage / name
             folder.mkdir()
             other = given.other and given.other / storage.name / name
             given_places = {"cases": given.cases, "checkouts": given.checkouts, "python": given.python}
+            port = free_port()
+            given_places["url"] = f"http://127.0.0.1:{port}"
             case = Case.read(name, folder, other, **given_places, store=given.latency is not None)
             for line in case.prepare:
                 subprocess.run(["bash", "-c", line], cwd=folder, check=True)
             with ExitStack() as undo:
                 for one in case.folders if given.latency is not None else ():
                     undo.enter_context(slow_store(folder / one, given.latency / 1000, given.megabytes * 10**6))
+                if case.served:
+                    served = folder / case.served, port, given.latency / 1000, given.megabytes * 10**6
+                    undo.enter_context(http_store(*served))
                 undo.callback(os.chdir, ROOT)
                 os.chdir(folder)
                 row = measure(case, given, state)
@@ -301,6 +316,12 @@ def main(arguments: list[str] | None = None) -> None:
         rows[name] = row
         given.out.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
         print(f"{name}: best {row['gain_best']}, answer {row['gain_chosen']}, {row['outputs']} outputs", flush=True)
+
+
+def free_port() -> int:
+    """Give a port of this host on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 @contextmanager

@@ -3,11 +3,13 @@
 import os
 import time
 import tomllib
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.any_program.programs import HERE, Case, every, show
+from benchmarks.any_program.programs import HERE, Case, every, free_port, show
+from benchmarks.http_store import http_store
 from benchmarks.slow_store import COLD, slow_store
 
 CASES = [
@@ -25,7 +27,7 @@ def test_a_sweep_has_each_combination_once_and_begins_with_the_default(cases: st
     assert arms["default"] == space.default and len(arms) > 1
     assert len({tuple(one.items()) for one in arms.values()}) == len(arms)
     told = " ".join([*case.experiment.command, *case.prepare, *case.experiment.hooks.before])
-    assert not any(place in told for place in ("{root}", "{source}", "{checkouts}", "{python}"))
+    assert not any(place in told for place in ("{root}", "{source}", "{checkouts}", "{python}", "{url}"))
 
 
 def test_a_sweep_has_what_reaches_the_program_and_folds_what_is_off(tmp_path: Path) -> None:
@@ -71,3 +73,19 @@ def test_a_slow_store_gives_the_same_bytes_later(tmp_path: Path) -> None:
         assert not (folder / COLD).exists() and read() > 3 * 2 * 0.05
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
     read()
+
+
+def test_a_store_by_http_gives_ranges_later(tmp_path: Path) -> None:
+    content = os.urandom(1000)
+    (tmp_path / "data").write_bytes(content)
+    port = free_port()
+    with http_store(tmp_path, port, 0.05, 1e9):
+        asked = HTTPConnection("127.0.0.1", port)
+        wanted = [("0-9", 206, content[:10]), ("990-2000", 206, content[990:]), ("7", 200, content)]
+        for header, status, part in wanted:
+            start = time.monotonic()
+            asked.request("GET", "/data", headers={"Range": f"bytes={header}"})
+            answer = asked.getresponse()
+            assert (answer.status, answer.read()) == (status, part) and time.monotonic() - start > 0.05
+        asked.request("GET", "/none")
+        assert asked.getresponse().status == 404

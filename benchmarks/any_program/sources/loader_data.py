@@ -1,4 +1,4 @@
-"""Data for loaders that others wrote: ``python loader_data.py images|text|patches|columns|chunks|shards``."""
+"""Data for loaders that others wrote: ``python loader_data.py KIND ...``, whose kinds are the functions below."""
 
 import io
 import pickle
@@ -85,6 +85,43 @@ def shards() -> None:
                     entry = tarfile.TarInfo(f"{shard}{number:05}.{ending}")
                     entry.size = len(data)
                     tar.addfile(entry, io.BytesIO(data))
+
+
+def stations() -> None:
+    """A table of 24 files, as the One Billion Row Challenge has in one."""
+    import pandas as pd  # noqa: PLC0415
+
+    Path("table").mkdir()
+    for number in range(24):
+        names = [f"station{one:03}" for one in RANDOM.integers(0, 200, 2000)]
+        pd.DataFrame({"station": names, "measure": RANDOM.random(2000)}).to_parquet(f"table/{number:02}.parquet")
+
+
+def remote() -> None:
+    """A table of a few large values, so that reading takes longer than looking at each."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    table = {f"c{number}": [RANDOM.bytes(16_384) for _ in range(128)] for number in range(16)}
+    Path("served").mkdir()
+    pq.write_table(pa.table(table), "served/table.parquet", row_group_size=16, compression="none", use_dictionary=False)
+
+
+def beams() -> None:
+    """A file of HDF5 whose variables grew together, so that the chunks of each lie apart."""
+    import h5py  # noqa: PLC0415
+
+    Path("served").mkdir()
+    with h5py.File("served/beams.h5", "w") as file:
+        sets = [
+            file.create_dataset(f"gt{track}{side}/heights/{name}", (100_000,), "f8", chunks=(10_000,))
+            for track in (1, 2, 3)
+            for side in "lr"
+            for name in ("h_ph", "lat_ph", "lon_ph", "delta_time")
+        ]
+        for start in range(0, 100_000, 10_000):
+            for one in sets:
+                one[start : start + 10_000] = RANDOM.random(10_000)
 
 
 if __name__ == "__main__":
