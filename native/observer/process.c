@@ -59,10 +59,12 @@ __attribute__((constructor)) static void begin(void) {
     if (!given || *given != '/' || length >= sizeof prefix)
         return;
     self = getpid();
-    rank = number((const char *[]){"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
-                                   "FLUX_TASK_RANK", "PALS_RANKID", "RANK", NULL});
-    ranks = number((const char *[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
-                                    "SLURM_NTASKS", "WORLD_SIZE", NULL});
+    /* Below srun or mpiexec, all workers of one torchrun have that launcher's rank. */
+    const int torchrun = getenv("TORCHELASTIC_RUN_ID") != NULL;
+    rank = number((const char *[]){torchrun ? "RANK" : "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                   "SLURM_PROCID", "FLUX_TASK_RANK", "PALS_RANKID", "RANK", NULL});
+    ranks = number((const char *[]){torchrun ? "WORLD_SIZE" : "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                    "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "WORLD_SIZE", NULL});
     start_clock();
     find_runtime();
     read_layouts_told();

@@ -479,10 +479,14 @@ def test_scripts_are_told_apart_and_no_argument_is_kept(observe: Observe, tmp_pa
     assert "secret" not in kept and "token.sh" not in kept
 
 
-def test_ranks_are_those_of_the_launcher(observe: Observe, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "variables",
+    ["SLURM_PROCID={} SLURM_NTASKS=2", "TORCHELASTIC_RUN_ID=1 SLURM_PROCID=0 SLURM_NTASKS=1 RANK={} WORLD_SIZE=2"],
+)
+def test_ranks_are_those_of_the_launcher(observe: Observe, tmp_path: Path, variables: str) -> None:
     for rank in range(2):
         text = "import os; f = os.open('r', 65); os.write(f, b'1')"
-        words = f'SLURM_PROCID={rank} SLURM_NTASKS=2 exec {sys.executable} -S -E -c "{text}"'
+        words = f'{variables.format(rank)} exec {sys.executable} -S -E -c "{text}"'
         (tmp_path / f"{rank}.sh").write_text(words)
     report = observe("sh", "-c", "sh ./0.sh & sh ./1.sh & wait")
     assert (report.job.ranks, report.job.complete) == (2, True)

@@ -37,7 +37,7 @@ from stripewise.observe.orders import Order, append_orders
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import read_report_file
 from stripewise.requests.experiment import Experiment
-from stripewise.runners.in_python import stripewise_loader
+from stripewise.runners.in_python import stripewise_loader, stripewise_settings
 from stripewise.runners.injection import Guidance, inject, prepare
 from stripewise.runners.program.binary import inspect
 from stripewise.runners.program.mpi import why_isolated
@@ -385,6 +385,19 @@ def test_processes_that_share_the_work_take_no_orders(libraries: Path, before: s
     (libraries / "answers").write_text("", "utf-8")
     assert len(ordered(libraries, before + PASSES.format(read=""), [{"workers": "4"}], SITE)[1]) >= answers
     assert bool((libraries / "answers").read_text("utf-8")) == bool(answers)
+
+
+@pytest.mark.parametrize(("torchrun", "rank"), [({}, "0"), ({"TORCHELASTIC_RUN_ID": "1"}, "3")])
+def test_workers_of_torchrun_below_srun_have_ranks_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torchrun: dict[str, str], rank: str
+) -> None:
+    for name, value in {"SLURM_PROCID": "0", "RANK": "3", **torchrun}.items():
+        monkeypatch.setenv(name, value)
+    job = stripewise_settings.Job(json.dumps({"set": FILL, "report": str(tmp_path)}))
+    job.targets["library.read"].calls = 1
+    job.write()
+    (part,) = tmp_path.iterdir()
+    assert json.loads(part.read_text("utf-8"))["rank"] == rank
 
 
 def test_settings_that_do_nothing_here_say_so(libraries: Path) -> None:

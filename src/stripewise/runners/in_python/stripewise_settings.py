@@ -123,7 +123,7 @@ class Job:
             part = {
                 "pid": self.pid, "host": host, "executable": sys.executable, "script": Path([*sys.argv, ""][0]).name,
                 "start": self.started, "end": time.time(),
-                "rank": next((os.environ[name] for name in _RANKS if os.environ.get(name, "").isdigit()), None),
+                "rank": next((os.environ[name] for name in _ranks() if os.environ.get(name, "").isdigit()), None),
                 "objects": [
                     {
                         "path": target.name, "calls": target.calls, "loaders": [row.as_json() for row in target.told],
@@ -140,7 +140,10 @@ class Job:
             pass
 
 
-_RANKS = ("SLURM_PROCID", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "RANK")
+def _ranks() -> tuple:
+    """Name the variables of launchers: below srun, all workers of one torchrun have that launcher's rank."""
+    others = ("SLURM_PROCID", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "RANK")
+    return ("RANK", *others) if "TORCHELASTIC_RUN_ID" in os.environ else others
 
 
 def begin(text: str, here: str):
