@@ -45,8 +45,9 @@ static bool close_all_but_stderr(void) {
     if (!folder)
         return false;
     while ((entry = readdir(folder))) {
-        int fd = atoi(entry->d_name);
-        if (*entry->d_name != '.' && fd != STDERR_FILENO && fd != dirfd(folder))
+        char *end;
+        long fd = strtol(entry->d_name, &end, 10);
+        if (!*end && fd != STDERR_FILENO && fd != dirfd(folder))
             syscall(SYS_close, fd); /* not by its name: no table of the program's descriptors is meant */
     }
     closedir(folder);
