@@ -233,4 +233,4 @@ class Health(BaseModel):
     """Whether the service can work."""
 
     status: Literal["ok"] = Field(examples=["ok"])
-    version: str = Field(examples=["0.2.0"])
+    version: str = Field(examples=["1.0.0"])
