@@ -62,7 +62,7 @@ def profiled(study: Study, out: Path, blocks: Sequence[int], holes: Sequence[int
     raw = study.work / "sieving-runs"
     with in_memory(study) as folder:
         told = stripewise(
-            "profile", plan, "--folder", folder, "--journal", study.work / "sieving-journal", "--out", raw
+            "site", "profile", plan, "--folder", folder, "--journal", study.work / "sieving-journal", "--out", raw
         )
     rows = study.work / "sieving-rows.csv"
     with raw.with_suffix(".csv").open(encoding="utf-8", newline="") as stream:

@@ -83,7 +83,7 @@ def bed(study: Study, site: Any) -> None:
 def _learned(study: Study, folder: Any, table: Any, model: Any, repeats: int) -> dict[str, Any]:
     plan = write_toml(model.parent / "campaign.toml", campaign(str(interfaces.built(study.work)), repeats))
     told = stripewise(
-        "profile", plan, "--folder", folder, "--journal", model.parent / "journal", "--out", table, "--yes"
+        "site", "profile", plan, "--folder", folder, "--journal", model.parent / "journal", "--out", table, "--yes"
     )
     stripewise("site", "train", table, "--model", study.size("auto", "boosting"), "--out", model)
     return {"configurations": told["configurations"], "runs": told["runs"]}

@@ -56,10 +56,18 @@ def _measured(study: Study, table: Path, repeats: int, budget: int, seeds: int) 
     plan = write_toml(study.work / "tiles-campaign.toml", campaign(repeats, quick=study.quick))
     with in_memory(study) as folder:
         told = stripewise(
-            "profile", plan, "--folder", folder, "--journal", study.work / "tiles-journal", "--out", table
+            "site", "profile", plan, "--folder", folder, "--journal", study.work / "tiles-journal", "--out", table
         )
     episodes = stripewise(
-        "race", table.with_suffix(".csv"), "--samplers", "auto,io-search,random", "--budget", budget, "--seeds", seeds
+        "lab",
+        "race",
+        table.with_suffix(".csv"),
+        "--samplers",
+        "auto,io-search,random",
+        "--budget",
+        budget,
+        "--seeds",
+        seeds,
     )
     race = {}
     for name in ("auto", "io-search", "random"):
