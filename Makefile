@@ -91,7 +91,7 @@ system-bed:
 	STRIPEWISE_THOROUGH=1 $(PYTEST) -m testbed tests/system
 
 system-others:
-	STRIPEWISE_THOROUGH=1 nice -n 10 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not testbed" tests/system $(WHOLE)
+	STRIPEWISE_THOROUGH=1 nice -n 10 $(PYTEST) --timeout 900 -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not testbed" tests/system $(WHOLE)
 
 # What may be set, what users may write, search, observation, the values of the engine, and the small parts of models.
 CORE := auto campaign carrier* expectation file_glob formats gp measure_* model_parts objectives observing phase_report

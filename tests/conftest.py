@@ -35,7 +35,7 @@ LONG += ["test_samplers", "test_tune_cli", "test_kernel_hdf5", "test_local_runne
 LONG += ["test_hostile_text", "test_tune_within_families", "test_stores", "test_docs_reference", "test_models"]
 LONG += ["test_runtime_faults", "test_kernel_errors", "test_runtime_fortran"]
 # Of make system.
-LONG += ["test_runtime_core", "test_release", "test_fuzz", "test_pages_use", "test_studies", "test_service_workers"]
+LONG += ["test_release", "test_pages_use", "test_runtime_core", "test_fuzz", "test_studies", "test_service_workers"]
 LONG += ["test_tune_hdf5", "test_windows", "test_service_schema", "test_build", "test_lustre_driver"]
 """Files that take longest: they come first, so that no worker is left alone with one at the end.
 
