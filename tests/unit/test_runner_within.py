@@ -563,6 +563,10 @@ def test_a_program_that_ends_too_early_says_what_is_still_needed() -> None:
     said, hopeful = so_far(objective, experiment, trials())
     assert said.startswith("after 10 pairs, the best found looks 1.") and said.endswith("more phases may decide"), said
     assert hopeful
+    for place, arm in enumerate(("default", "candidate")):
+        ahead = Run(21 + place, place, Phase.CONFIRMATION, State.RUNNING, pair=10)
+        runs[arm].append(replace(ahead, arm=arm, facts=RunFacts(against=1)))
+    assert so_far(objective, experiment, trials()) == (said, hopeful), "orders were ahead of the program"
     runs["candidate"] = [replace(run, value=0.9 * run.value) for run in runs["candidate"] if run.value]
     said, hopeful = so_far(objective, experiment, trials())
     assert said.endswith("no number of pairs would prove that, so the default stays") and not hopeful

@@ -90,7 +90,8 @@ def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]
         searched = sum(run.state.ended for trial in trials for run in trial.runs)
         return f"{schedule_of(experiment).counted(searched)} of the search, and no pair yet", True
     candidate = find_candidate(runs[-1])
-    pairs = [pair for pair in pairs_of(runs, candidate) if pair.complete]
+    # Orders for the next pairs may have been ahead of the program.
+    pairs = [pair for pair in pairs_of([run for run in runs if run.state.ended], candidate) if pair.complete]
     most = pairs_left(experiment, trials, candidate)
     found = judge(pairs, objective, experiment.confirmation, most).speedup
     if found is None:
