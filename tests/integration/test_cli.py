@@ -297,6 +297,8 @@ def test_a_cut_run_is_listed_with_its_configuration_and_the_reason(capsys: pytes
         ("--help > /dev/full", 1, "stripewise: cannot write the output or a file: No space left on device; make room"),
         ("run -q $'./\\xff.plan' -- sh -c '! test -e /proc/self/fd/0 && ! test -e /proc/self/fd/2' 2>&- <&-", 0, ""),
         ("run -q $'./\\xff.plan' -- true", 0, ""),
+        ("run $'./\\xff.plan' -- sh -c 'exit 7' 2>&-", 7, ""),
+        ("run --mode observe -- sh -c 'test -e /proc/self/fd/1 || exit 7' >&- 2>&-", 7, ""),
     ],
 )
 def test_streams_that_are_closed_or_full_are_no_fault(tmp_path, words, code, said):

@@ -47,7 +47,6 @@ def _carry_out(own: Sequence[str], command: Sequence[str]) -> int:
 
         if (plain := PlanRun.read(own, command)) is not None:
             return plain.start()
-    _fill_closed_streams()
     from stripewise.desk.cli.commands import carry_out  # noqa: PLC0415  slow to load
 
     return carry_out(own, command)
@@ -55,6 +54,7 @@ def _carry_out(own: Sequence[str], command: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code: 0 done, 1 failed, 2 wrong use, 3 findings, 130 interrupted."""
+    _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Names may have letters that the terminal's encoding does not: shown as escapes they end no command.
