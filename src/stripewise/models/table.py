@@ -31,8 +31,9 @@ from stripewise.requests.objective import Objective
 
 _REPEAT = "repeat"
 _FILES = "a table is NAME.csv and NAME.toml"
-_LARGEST_SCHEMA = 16 << 20
-_LARGEST_ROWS = 64 << 20
+LARGEST_SCHEMA = 16 << 20
+LARGEST_ROWS = 64 << 20
+"""Bytes of the two files of a table, at most."""
 _COLLECTIVE_ROLES = ("aggregators", "collective_buffer_size")
 _COLLECTIVE_NAMES = ("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size")
 
@@ -417,7 +418,7 @@ def read_schema(path: Path) -> Schema:
     UserError
         If the file cannot be read, or is not a schema.
     """
-    return parse_document(Schema, read_document(path, "table", _FILES, _LARGEST_SCHEMA), str(path))
+    return parse_document(Schema, read_document(path, "table", _FILES, LARGEST_SCHEMA), str(path))
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -429,7 +430,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         If the file cannot be read, is larger than any table, or has a row of more or fewer cells than the header.
     """
     # Spreadsheets put a mark before UTF-8, which does not belong to the first column's name.
-    text = read_document(path, "table", _FILES, _LARGEST_ROWS).removeprefix("\ufeff")
+    text = read_document(path, "table", _FILES, LARGEST_ROWS).removeprefix("\ufeff")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[dict[str, str]] = []
     try:

@@ -91,7 +91,9 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     for configuration in document["first"]:
         prose(f"  {' '.join(list_changes(configuration, defaults, units)) or '(defaults)'}")
     worst = document["worst_case"]
-    console.print(worst_case_line(**worst, counted=document.get("counted", "")))
+    # Another version's service may tell more, or less.
+    known = (worst["runs"], worst["seconds"], worst["node_hours"], worst["bytes"])
+    console.print(worst_case_line(*known, counted=document.get("counted", "")))
     for note in document["notes"]:
         prose(f"note: {note}")
     console.print("nothing was started; the same command without --dry-run starts it")

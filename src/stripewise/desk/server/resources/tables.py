@@ -15,6 +15,7 @@ from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resource import MOST, ItemPage, Limit, Name, Offset, Once, Resource, page_of, show_item
 from stripewise.desk.server.service import Here, Service, User
 from stripewise.errors import UserError
+from stripewise.models.table import LARGEST_ROWS, LARGEST_SCHEMA
 from stripewise.store.service.tokens import Token
 
 resource = Resource("/tables", "models")
@@ -25,8 +26,8 @@ class NewTable(RequestDocument):
 
     name: str = Field(min_length=1, max_length=64)
     # A text with a largest length is checked to be Unicode, which half a pair of "\ud800" is not.
-    csv: str = Field(max_length=64 << 20)
-    toml: str = Field(max_length=1 << 18)
+    csv: str = Field(max_length=LARGEST_ROWS)
+    toml: str = Field(max_length=LARGEST_SCHEMA)
 
 
 @resource.get("", model=ItemPage)
