@@ -194,6 +194,9 @@ def test_unknown_workloads_rule_nothing_out():
     assert (words["pieces"], words["interleaved"]) == ("unknown", "unknown")
 
 
+FOUR = {"nodes": 2, "processes_per_node": 2}
+
+
 @pytest.mark.parametrize(
     ("known", "pieces", "interleaved"),
     [
@@ -202,6 +205,9 @@ def test_unknown_workloads_rule_nothing_out():
         ({"layout": "strided", "piece_size": 4, "transfer_size": 4}, "no", "no"),
         ({"layout": "strided"}, "unknown", "unknown"),
         ({"layout": "tile", "piece_size": 1, "transfer_size": 4}, "yes", "unknown"),
+        ({"layout": "tile", "piece_size": 1, "transfer_size": 4, "file_size": 16, **FOUR}, "yes", "yes"),
+        ({"layout": "tile", "piece_size": 1, "transfer_size": 4, "file_size": 17, **FOUR}, "yes", "unknown"),
+        ({"layout": "tile", "piece_size": 4, "transfer_size": 4, "file_size": 16, **FOUR}, "no", "unknown"),
         ({"layout": "strided", "piece_size": 1, "transfer_size": 4, "file_per_process": True}, "yes", "no"),
         ({"layout": "tile", "nodes": 1, "processes_per_node": 1}, "unknown", "no"),
     ],

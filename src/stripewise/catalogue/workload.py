@@ -85,6 +85,10 @@ class Workload(BaseModel):
             return "no"
         if self.layout == "strided" and self._pieces() != "unknown":
             return self._pieces()
+        most = (self.processes or 0) * (self.transfer_size or 0)
+        if self._pieces() == "yes" and self.file_size is not None and self.file_size <= most:
+            # Ranges with holes do not fit into the file beside one another.
+            return "yes"
         return "unknown"
 
     def merged(self, observed: Workload) -> Workload:
