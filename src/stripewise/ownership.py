@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
@@ -24,6 +25,11 @@ def part_of(path: Path) -> Path:
     return path.with_name(f"{PART}{os.urandom(8).hex()}")
 
 
+def is_special(path: Path) -> bool:
+    """Whether a path is a device, a pipe or a socket, also behind a link."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 @contextmanager
 def written_whole(path: Path, sync: bool = False) -> Iterator[Path]:
     """Give the name of a file to write, which then takes a file's place; after an error the old one is still there.
@@ -34,7 +40,14 @@ def written_whole(path: Path, sync: bool = False) -> Iterator[Path]:
         Replaced if it exists.
     sync : bool
         Whether the content must be on the disk before.
+
+    Raises
+    ------
+    FileExistsError
+        If a device, pipe or socket has the name: root could replace even /dev/null.
     """
+    if is_special(path):
+        raise FileExistsError(errno.EEXIST, "it is not a regular file", str(path))
     part = part_of(path)
     try:
         yield part

@@ -179,6 +179,11 @@ def test_new_rows_replace_a_model_only_if_they_make_it_no_worse(
     assert judged["replaced"] and judged["after"] < 1.1 * judged["before"]
     model = registry.load_model("t.model")
     assert model.name == "forest" and set(model.rows) == set(table.digest_rows())
+    learned = Path("t.model").read_bytes()
+    write(table.take(~np.isin(np.arange(len(table)), few)))
+    assert main([*train, "--update"]) == 2, "it would no longer know what only the old rows say"
+    assert f"lacks {len(few)} of the {len(table):,} rows" in " ".join(capsys.readouterr().err.split())
+    assert Path("t.model").read_bytes() == learned
 
 
 def test_other_columns_can_be_left_out() -> None:

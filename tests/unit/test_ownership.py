@@ -17,10 +17,11 @@ from stripewise.desk.client.transport import _OverSocket, default_socket
 from stripewise.desk.server.commands import _write_secret, data_folder
 from stripewise.diagnose.causes.models import load
 from stripewise.engine.folders import make_runs_folder
-from stripewise.errors import UserError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.models.artifact.file import read_artifact
 from stripewise.models.files import Stored, write_model_file
 from stripewise.models.registry import load_model
+from stripewise.output.html import save_text
 from stripewise.ownership import check_above, check_model, check_own, make_folder
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.local.scratch import Scratch
@@ -239,3 +240,15 @@ def test_the_folders_of_a_service_are_its_owners_from_the_outermost_on(tmp_path:
         os.umask(before)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
     assert modes == {"a": 0o700, "b": 0o700, "c": 0o700, "d": 0o700, "token": 0o600}
+
+
+def test_a_file_that_is_no_regular_one_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match="not a regular file"):
+        write_model_file(pipe, Stored({}, {}))
+    with pytest.raises(StripewiseError, match="not a regular file"):
+        save_text(pipe, "text")
+    assert main(["tune", "--report", str(pipe), "--", "true"]) == 2
+    assert "--report" in capsys.readouterr().err
+    assert stat.S_ISFIFO(pipe.stat().st_mode)

@@ -127,13 +127,20 @@ def update(table: Table, seed: int, out: Path, *, explain: bool = False) -> Lear
     Raises
     ------
     UserError
-        If the file has no model, or one of a version that did not keep what it learned.
+        If the file has no model, or one of a version that did not keep what it learned, or the table lacks rows that it
+        learned: the new model would not know them.
     """
     begun = time.perf_counter()
     old = load_model(out)
     if not len(old.rows):
         raise UserError(f"the model {out} does not say which rows it learned", "train it once without --update")
-    new = ~np.isin(table.digest_rows(), old.rows)
+    digests = table.digest_rows()
+    if missing := int((~np.isin(old.rows, digests)).sum()):
+        raise UserError(
+            f"table {table.name} lacks {missing} of the {count_of(len(old.rows), 'row')} that the model {out} learned",
+            "add the new rows to the old ones, or train without --update",
+        )
+    new = ~np.isin(digests, old.rows)
     kind, options = old.name, old.options.model_dump(mode="json")
     result, fitted = Update(0, False), old
     if new.any():

@@ -105,7 +105,7 @@ def run_diagnose(
     if code is not None and code not in LANGUAGES:
         raise UserError(f"--code does not know '{code}'", choose(code, LANGUAGES))
     for option, path in (("--report", html), ("--plan", plan), ("--table", table)):
-        check_place(option, path)
+        check_place(option, path, replaced=path != table)
     desk = desk_of(store, server)
     outcome = _Outcome(table)
     over_time = OverTime() if files else None

@@ -69,7 +69,7 @@ def filters(
     json_output: JsonOption = False,
 ) -> None:
     """Say which filter of HDF5 pays for a dataset, from a sample of its data and the bandwidth of the storage."""
-    check_place("--output", output)
+    check_place("--output", output, replaced=False)
     if sum(given is not None for given in (bandwidth, folder, report)) != 1:
         raise UserError("the bandwidth of the storage is not known", "give one of --bandwidth, --folder and --from")
     size = parse_size(chunk_size)

@@ -12,6 +12,7 @@ import typer
 
 from stripewise.desk.cli.output import remember_option
 from stripewise.errors import StripewiseError, UserError
+from stripewise.ownership import is_special
 
 _COMPLETED = 200
 
@@ -111,11 +112,13 @@ def pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, s
     return found
 
 
-def check_place(option: str, path: Path | None) -> None:
-    """Refuse, before any work is done, a file to be written that has no folder or is one."""
+def check_place(option: str, path: Path | None, *, replaced: bool = True) -> None:
+    """Refuse, before any work is done, a file to be written that has no folder or is one, or cannot be replaced."""
     if path is None:
         return
     if not path.absolute().parent.is_dir():
         raise UserError(f"{option}: the folder {path.absolute().parent} does not exist", "create it first")
     if path.is_dir():
         raise UserError(f"{option}: {path} is a folder", "name a file in it")
+    if replaced and is_special(path):
+        raise UserError(f"{option}: {path} is not a regular file", "name a file that may be replaced")

@@ -155,7 +155,7 @@ def record(
     command: list[str] = context.obj["command"]
     if not command:
         raise UserError("the command names no program", "write it after two dashes: record -- mpiexec -n 4 ./my_app")
-    check_place("--output", output)
+    check_place("--output", output, replaced=False)
     applied, elsewhere = make_applied_folder()
     if elsewhere:
         notes.print(f"stripewise: {escape(elsewhere)}")
