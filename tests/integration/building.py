@@ -1,6 +1,5 @@
-"""Builds that all workers of a test run share: what a file's tests only use is compiled once."""
+"""Builds that all workers share: compiled once, and in later runs only what has changed since (``build/tests``)."""
 
-import dataclasses
 import fcntl
 import hashlib
 import os
@@ -14,7 +13,7 @@ from unittest import mock
 import pytest
 
 from stripewise.runners.native import build as own
-from stripewise.runners.native.compiler import ask_compiler, find_plain_compiler
+from stripewise.runners.native.compiler import Compiler, ask_compiler, find_plain_compiler
 from tests.conftest import require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,28 +67,45 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None
 
 def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) -> Path:
     """Give a folder with the native parts built by this compiler and these options of CMake, warnings being errors."""
-    # One build is optimised as users have it, which some warnings need too. The others take half the time, and they
-    # share what no MPI takes part in.
+    # One build is optimised as users have it, which some warnings need too. The others take a third of the time, and
+    # they share what no MPI takes part in.
     usual = not options and mpicc.parent == Path(sys.prefix) / "bin"
-
-    def make(folder: Path) -> None:
-        configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpicc}", "-DSTRIPEWISE_WERROR=ON"]
-        # The observer is the same for every MPI: see observer_library.
-        configure += [f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={'-O2' if usual else '-O1'}", "-DSTRIPEWISE_OBSERVER=OFF"]
-        configure.append("-DSTRIPEWISE_ACCELERATOR=OFF")
-        if not usual:
-            objects = shared(factory) / "objects"
-            objects.mkdir(exist_ok=True)
-            configure.append(f"-DCMAKE_C_COMPILER_LAUNCHER={Path(__file__).with_name('compile_once.sh')};{objects}")
-        checked([*configure, *options])
-        checked(["cmake", "--build", folder, "-j2"])
-        _keep(_builds(factory), mpicc, folder, [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL, own.REPLAYER])
-
-    key = hashlib.sha256("\n".join([str(mpicc), *options]).encode()).hexdigest()[:12]
-    return once(factory, f"native-{key}", make)
+    # The observer is the same for every MPI: see observer_library.
+    given = [f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={'-O2' if usual else '-O0'}", "-DSTRIPEWISE_OBSERVER=OFF"]
+    given += ["-DSTRIPEWISE_ACCELERATOR=OFF", "-DSTRIPEWISE_TESTS=OFF"]
+    if not usual:
+        objects = shared(factory) / "objects"
+        objects.mkdir(exist_ok=True)
+        given.append(f"-DCMAKE_C_COMPILER_LAUNCHER={Path(__file__).with_name('compile_once.sh')};{objects}")
+    targets = [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL, own.REPLAYER]
+    return _built(factory, ask_compiler(mpicc, os.environ), [*given, *options], targets, "\n".join(options))
 
 
-def _keep(cache: Path, mpicc: Path, tree: Path, targets: Sequence[own.BuildTarget]) -> None:
+def _built(
+    factory: pytest.TempPathFactory,
+    compiler: Compiler,
+    options: Sequence[str],
+    targets: Sequence[own.BuildTarget],
+    kind: str,
+) -> Path:
+    """Build what has changed since an earlier run of the tests, and put it where homes of this run have it."""
+    key = hashlib.sha256(f"{compiler.path}\n{compiler.identity}\n{kind}".encode()).hexdigest()[:12]
+    folder = ROOT / "build" / "tests" / key
+
+    def make(_: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={compiler.path}"]
+            checked([*configure, "-DSTRIPEWISE_WERROR=ON", *options])
+            checked(["cmake", "--build", folder, "-j2"])
+            _keep(_builds(factory), compiler, folder, targets)
+
+    once(factory, f"native-{key}", make)
+    return folder
+
+
+def _keep(cache: Path, compiler: Compiler, tree: Path, targets: Sequence[own.BuildTarget]) -> None:
     """Put what was built where stripewise keeps its own builds, so that it does not build the same again."""
 
     def copied(target: own.BuildTarget, _compiler: object, _environment: object, _sources: Path, folder: Path) -> None:
@@ -97,18 +113,9 @@ def _keep(cache: Path, mpicc: Path, tree: Path, targets: Sequence[own.BuildTarge
         result.parent.mkdir(parents=True)
         shutil.copy2(tree / target.file, result)
 
-    compiler = ask_compiler(mpicc, os.environ)
     with mock.patch.object(own, "_make", copied):
         for target in targets:
             own.build(target, compiler, os.environ, cache, ROOT)
-
-
-class StrictTarget(own.BuildTarget):
-    """A target whose warnings are errors."""
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        return (*super().options, "-DSTRIPEWISE_WERROR=ON")
 
 
 def observer_library(factory: pytest.TempPathFactory) -> Path:
@@ -123,8 +130,8 @@ def accelerator_library(factory: pytest.TempPathFactory) -> Path:
 
 def _preloaded(factory: pytest.TempPathFactory, target: own.BuildTarget) -> Path:
     require(shutil.which("cmake"), "no cmake: apt install cmake")
-    fields = {field.name: getattr(target, field.name) for field in dataclasses.fields(target)}
-    return own.build(StrictTarget(**fields), find_plain_compiler(os.environ), os.environ, _builds(factory), ROOT).path
+    tree = _built(factory, find_plain_compiler(os.environ), target.options, [target], target.name)
+    return tree / target.file
 
 
 def core_library(factory: pytest.TempPathFactory) -> Path:

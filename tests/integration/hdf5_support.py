@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
+
 from tests.conftest import require
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench
@@ -25,6 +27,11 @@ class Hdf5Bench(Bench):
     def hdf5_program(self, source: str) -> Path:
         """The compiled program of tests/fixtures/programs."""
         return self.program(source, *hdf5_options(self.mpi))
+
+
+def system_bench(mpi: Mpi, factory: pytest.TempPathFactory) -> Bench:
+    """One of the system's MPIs, with the build that tests of its parallel HDF5 need too where that is installed."""
+    return (Hdf5Bench if (HDF5 / mpi.name / "libhdf5.so").exists() else Bench)(mpi, factory)
 
 
 @dataclass

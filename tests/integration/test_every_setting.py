@@ -19,6 +19,7 @@ from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import load_stack
 from tests.conftest import require
 from tests.integration.conftest import Mpi
+from tests.integration.hdf5_support import system_bench
 from tests.integration.runtime_support import HEADER, Bench, Outcome
 
 EVERY = os.environ.get("STRIPEWISE_EVERY_SETTING") == "1"
@@ -46,7 +47,8 @@ def benches() -> dict[str, Bench]:
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, benches: dict[str, Bench]) -> Bench:
     name = str(request.param).removesuffix("-romio")
     if name not in benches:
-        benches[name] = Bench(mpi_of(name, request), tmp_path_factory)
+        make = system_bench if name.startswith("system-") else Bench
+        benches[name] = make(mpi_of(name, request), tmp_path_factory)
     return benches[name]
 
 

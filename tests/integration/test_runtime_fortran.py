@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import require
 from tests.integration.conftest import Mpi
-from tests.integration.hdf5_support import HDF5, Hdf5Bench
+from tests.integration.hdf5_support import system_bench
 from tests.integration.runtime_support import HEADER, Bench
 
 RANKS = 4
@@ -24,9 +24,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     require(all(found.values()), f"no Fortran with {name} (Debian: apt install gfortran lib{name}-dev {name}*)")
     options = ["--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
     launcher = (str(found["mpiexec"]), *(options if name == "openmpi" else []))
-    # Where the parallel HDF5 of this MPI is installed too, its tests need the same build.
-    kind = Hdf5Bench if (HDF5 / name / "libhdf5.so").exists() else Bench
-    return kind(Mpi(name, Path(str(found["mpicc"])), launcher), tmp_path_factory)
+    return system_bench(Mpi(name, Path(str(found["mpicc"])), launcher), tmp_path_factory)
 
 
 def compiler(bench: Bench) -> str:
