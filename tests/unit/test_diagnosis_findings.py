@@ -194,6 +194,12 @@ CASES: dict[str, tuple[Activity, Activity]] = {
         activity(collective(4 * MIB, calls(16, 16 * MIB), beneath={"write": {"ranks": 1}})),
         activity(collective(4 * MIB, calls(64, 4 * MIB), beneath={"write": {"ranks": 4}})),
     ),
+    "exchange-costs": tuple(
+        activity(
+            collective(64 * KIB, calls(2, 2 * MIB), beneath={"write": {"ranks": 1, "exchange": (outside, 13.3 * 4)}})
+        )
+        for outside in (13.3 * 4 - 0.25, 13.3 * 4 - 9.0)
+    ),
     "broken-collective": (hdf5(broken=64), hdf5(broken=2)),
     "chunks": tuple(
         activity(
@@ -681,3 +687,21 @@ def test_sieving_of_a_new_file_reads_in_vain_and_writes_more() -> None:
     made = {"write": calls(300, MIB), "read": calls(300, 0, bytes=0)}
     one = activity({"mpiio": {"write": calls(100, 768 * KIB)}, "posix": made, "modes": {"collective_writes": 100}})
     assert found(one, "read-modify-write").says.startswith("300 MiB were written for 75 MiB")
+
+
+def test_requests_weigh_little_where_collective_calls_spend_their_time_elsewhere() -> None:
+    made = calls(8000, 4 * KIB)
+    exchanging = {"write": {"ranks": 4, "exchange": (92.0, 92.4)}}
+    file = {"mpiio": {"write": {**made, "seconds": 92.4}}, "posix": {"write": made}, "modes": {"collective_writes": 64}}
+    for beneath, weight in ((exchanging, "low"), ({}, "high")):
+        found = {
+            one.kind.code: one for one in diagnose(activity({**file, "beneath": beneath}, summed_seconds=92.4)).findings
+        }
+        assert found["small-writes"].severity.word == weight, beneath
+        assert ("exchange-costs" in found) == bool(beneath)
+
+
+def test_requests_of_ompio_are_not_timed() -> None:
+    beneath = {"write": {"ranks": 1, "exchange": (53.0, 53.2)}}
+    file = collective(64 * KIB, calls(2, 2 * MIB), beneath=beneath, driver="OMPIO")
+    assert "exchange-costs" not in {one.kind.code for one in diagnose(activity(file)).findings}

@@ -23,7 +23,7 @@ from stripewise.diagnose.finding import (
     top,
     weigh,
 )
-from stripewise.diagnose.rules.requests import opened_by_few
+from stripewise.diagnose.rules.requests import opened_by_few, split_collective
 from stripewise.observe.activity import Activity, Calls, FileActivity, Level
 from stripewise.sizes import count_of, format_size
 
@@ -210,6 +210,7 @@ def strided_without_buffering(activity: Activity, limits: Thresholds, kind: Find
     """Look for collective calls that are carried out in pieces."""
     for direction in ("write", "read"):
         found = [file for file in activity.files if piecewise(file, direction, limits)]
+        found = [file for file in found if not _mostly_exchanges(file, direction, limits)]
         if found:
             yield _report_requests(activity, limits, kind, direction, found)
             return
@@ -268,6 +269,7 @@ def collective_not_aggregated(activity: Activity, limits: Thresholds, kind: Find
     for direction in ("write", "read"):
         found = [file for file in activity.files if not_aggregated(file, direction, limits)]
         found = [file for file in found if not piecewise(file, direction, limits)]
+        found = [file for file in found if not _mostly_exchanges(file, direction, limits)]
         if found:
             yield _report_requests(activity, limits, kind, direction, found)
 
@@ -281,6 +283,22 @@ def _was_aggregated(file: FileActivity) -> bool | None:
     return None
 
 
+def _saves_nothing(file: FileActivity, limits: Thresholds) -> bool:
+    """Whether blocks that are large and contiguous for each rank went through aggregators."""
+    calls = sum(_modes(file, direction)[0] for direction in ("read", "write"))
+    if not calls or file.mpiio is None or file.ranks < 2 or file.view_contiguous is False:
+        return False
+    if file.modes is not None and file.view_contiguous is None and file.modes.views:
+        return False
+    return file.mpiio.bytes / max(1, file.mpiio.count) >= limits["aggregate_above"] and bool(_was_aggregated(file))
+
+
+def _mostly_exchanges(file: FileActivity, direction: str, limits: Thresholds) -> bool:
+    """Whether requests to the file system are a small part of the collective calls of a direction."""
+    each, requests = split_collective(file, direction)
+    return each >= limits["exchange_seconds"] and requests <= (1 - limits["exchange_share"]) * each
+
+
 @rule(
     "collective-costs",
     "Collective calls that save nothing",
@@ -290,19 +308,10 @@ def _was_aggregated(file: FileActivity) -> bool | None:
 )
 def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for aggregation of blocks that are large already."""
-    found = []
-    for file in activity.files:
-        calls = sum(_modes(file, direction)[0] for direction in ("read", "write"))
-        if not calls or file.mpiio is None or file.ranks < 2 or file.view_contiguous is False:
-            continue
-        if file.modes is not None and file.view_contiguous is None and file.modes.views:
-            continue
-        if file.mpiio.bytes / max(1, file.mpiio.count) >= limits["aggregate_above"] and _was_aggregated(file):
-            found.append((file, calls))
-    if not found:
+    files = [file for file in activity.files if _saves_nothing(file, limits)]
+    if not files:
         return
-    files = [file for file, _ in found]
-    count = sum(calls for _, calls in found)
+    count = sum(_modes(file, direction)[0] for file in files for direction in ("read", "write"))
     mean = sum(file.mpiio.bytes for file in files if file.mpiio) / max(1, sum(f.mpiio.count for f in files if f.mpiio))
     share = activity.share(sum(file.upper.read.seconds + file.upper.write.seconds for file in files))
     # That they are on is seen by what they did: a log does not hold the hints.
@@ -319,6 +328,46 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
         },
         top({file.path: file.bytes for file in files}),
         proposal=join_proposals(each),
+        share=share,
+    )
+
+
+@rule(
+    "exchange-costs",
+    "Collective calls that hardly reach the file system",
+    "Ranks agree on who does what, and send their pieces to aggregators. With small calls or pieces, that takes longer "
+    "than the requests themselves.",
+    "Move more data with each call, in larger contiguous pieces. Otherwise let tune measure it: other aggregators, or "
+    "on one node no collective buffering, can be many times as fast.",
+    limits={
+        "exchange_share": Limit(0.75, "share", "of the time in collective calls that is not spent in requests"),
+        "exchange_seconds": Limit(0.5, "s", "that a rank spends in collective calls of a direction"),
+    },
+)
+def exchange_costs(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for collective calls of which requests to the file system are a small part."""
+    each = [(file, way) for way in ("write", "read") for file in activity.files if _mostly_exchanges(file, way, limits)]
+    each = [(file, way) for file, way in each if not _saves_nothing(file, limits)]
+    if not each:
+        return
+    times = [split_collective(file, way) for file, way in each]
+    called, requests = (sum(column) for column in zip(*times, strict=True))
+    exchanging = sum(file.ranks * (whole - own) for (file, _), (whole, own) in zip(each, times, strict=True))
+    files, ways = {file.path: file for file, _ in each}, list(dict.fromkeys(way for _, way in each))
+    pieces = {file.view_piece for file, _ in each}
+    piece = pieces.pop() if len(pieces) == 1 else None
+    calls = " and ".join(f"{way}s" for way in ways) + ("" if piece is None else f" of pieces of {format_size(piece)}")
+    share = activity.share(exchanging)
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"a rank spends {called:.3g} s in collective {calls}, and requests to the file system take {requests:.2g} s of "
+        "it; the rest is exchange between ranks, and waiting for each other",
+        {"seconds": round(called, 3), "request_seconds": round(requests, 3), "piece_bytes": piece},
+        top({path: file.bytes for path, file in files.items()}),
+        proposal=join_proposals(
+            [aggregation(activity, list(files.values()), way, {f"romio_cb_{way}": "enable"}) for way in ways]
+        ),
         share=share,
     )
 

@@ -15,12 +15,13 @@ from stripewise.diagnose.finding import (
     aggregation,
     alignment,
     each_way,
+    ompio,
     rule,
     top,
     weigh,
 )
 from stripewise.formats import SIZE_LIMITS
-from stripewise.observe.activity import Activity, Calls, Dataset, FileActivity
+from stripewise.observe.activity import Activity, Calls, Dataset, FileActivity, Within
 from stripewise.sizes import format_size
 
 _SMALL_BINS = 4
@@ -101,6 +102,23 @@ def _gathered_unseen(file: FileActivity, direction: str) -> bool:
     return bool(together > alone)
 
 
+def split_collective(file: FileActivity, direction: str) -> tuple[float, float]:
+    """Split the time of the collective calls of a direction; zeros where it was not measured.
+
+    Returns
+    -------
+    tuple of (float, float)
+        Seconds that a rank spends in them, and seconds in requests to the file system of a rank that makes any, both on
+        average. Ranks without requests wait for those that make them.
+    """
+    within: Within = getattr(file.beneath, direction) if file.beneath is not None else Within()
+    # OMPIO makes asynchronous requests, which take no time in any system call.
+    if within.exchange is None or not within.ranks or ompio([file]):
+        return 0.0, 0.0
+    outside, whole = within.exchange
+    return whole / file.ranks, (whole - outside) / within.ranks
+
+
 @each_way(
     read=FindingKind(
         "small-reads",
@@ -136,7 +154,9 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
         if own.bytes and small / own.bytes >= limits["small_share"]:
             paths[file.path] = small
             concerned.append(file)
-            seconds += getattr(file.upper, direction).seconds * small / own.bytes
+            each, requests = split_collective(file, direction)
+            exchanging = file.ranks * max(0.0, each - requests)
+            seconds += (getattr(file.upper, direction).seconds - exchanging) * small / own.bytes
     if not moved or few / moved < limits["small_share"] or calls < limits["small_calls"]:
         return
     share = activity.share(seconds)
