@@ -38,7 +38,8 @@ def test_every_finding_reaches_its_bound_with_enough_cases(report: ModuleType) -
 def test_the_page_is_that_of_the_results(report: ModuleType) -> None:
     parts = [report.read(name) for name in ("seed-4", "seed-2", "layouts", "loaders", "residency", "logs", "applied")]
     others = report.read("field_logs")
-    assert report.NOTES.read_text("utf-8") == report.page(*parts) + report.of_others(others) + report.EXCHANGE + report.BOUNDS
+    notes = report.page(*parts) + report.of_others(others) + report.EXCHANGE + report.BOUNDS
+    assert report.NOTES.read_text("utf-8") == notes
     assert report.PAGE.read_text("utf-8") == report.brief(parts[0], *parts[4:], others)
 
 
