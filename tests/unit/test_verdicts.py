@@ -11,6 +11,7 @@ import pytest
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli.main import main
 from stripewise.diagnose.site import diagnose
+from stripewise.engine.protocol import find_less_work
 from stripewise.observe.activity import Activity
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
@@ -116,3 +117,29 @@ BEST = "best single default for writes: size=256K"
 )
 def test_a_summary_begins_with_the_best_default(report: SummaryReport, said: str) -> None:
     assert report.verdict({"size": "B"}) == said
+
+
+@pytest.mark.parametrize(
+    ("default", "found", "said"),
+    [
+        ((0, 60 * 2**20), (0, 0), "wrote 0 B, by default 60 MiB: check that it did all its work."),
+        ((2**30, 2**20), (2**20, 2**20), "read 1 MiB, by default 1 GiB: check that it did all its work."),
+        ((2**30, 2**20), (2**28, 2**20), ""),  # as a cache of chunks does
+        ((0, 0), (0, 0), ""),
+        (None, (0, 0), ""),
+    ],
+)
+def test_a_program_that_did_less_is_not_called_faster_without_a_word(
+    default: tuple[int, int] | None, found: tuple[int, int], said: str
+) -> None:
+    def run(moved: tuple[int, int] | None) -> Run:
+        if moved is None:
+            return Run(1, 0, Phase.CONFIRMATION)
+        totals = {**REPORT["totals"], "bytes_read": moved[0], "bytes_written": moved[1]}
+        return Run(1, 0, Phase.CONFIRMATION, facts={"report": {**REPORT, "totals": totals}})
+
+    assert find_less_work([(run(default), run(found)), (run(default), None)]).endswith(said)
+    assert find_less_work([(run(default), run(found))] * 3) == (
+        f"With the settings found the program {said}" * bool(said)
+    )
+    assert find_less_work([]) == ""

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from stripewise.catalogue.filesystems import of_file
 from stripewise.catalogue.workload import Workload
 from stripewise.observe.objectives import kind_of
+from stripewise.observe.report import parse_report
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Same
 from stripewise.search.statistics import Speedup
+from stripewise.sizes import format_size
 from stripewise.trial import Run, State
 
 _FEWEST = 4
@@ -172,6 +174,32 @@ def name_limits(experiment: Experiment, seconds: float | None, workload: Workloa
         more = " with files in memory" if in_memory else " whose data may have stayed in memory" if cached else ""
         return f", for short runs{more}"
     return ", for files in memory" if in_memory else ", for data that may have stayed in memory" if cached else ""
+
+
+_LESS = {"bytes_written": ("wrote", 0.9), "bytes_read": ("read", 0.1)}
+"""Parts of the default's bytes below which a run did less: a cache may spare many reads, and few writes."""
+
+
+def find_less_work(pairs: Sequence[tuple[Run | None, Run | None]]) -> str:
+    """Say that runs with a candidate's settings moved less than those of the default, as a sentence; empty if not.
+
+    Parameters
+    ----------
+    pairs : sequence of (Run, Run)
+        The default's and the candidate's.
+    """
+    totals = [
+        [parse_report(run.facts.report).totals for pair in pairs if (run := pair[arm]) and run.facts.report]
+        for arm in (0, 1)
+    ]
+    for key, (moved, least) in _LESS.items() if all(totals) else ():
+        default, candidate = (statistics.median(getattr(each, key) for each in arm) for arm in totals)
+        if candidate < least * default:
+            return (
+                f"With the settings found the program {moved} {format_size(candidate)}, by default "
+                f"{format_size(default)}: check that it did all its work."
+            )
+    return ""
 
 
 def _may_be_cached(experiment: Experiment, workload: Workload) -> bool:

@@ -23,7 +23,7 @@ from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
 from stripewise.engine.ledger import ExperimentLedger, Spent
 from stripewise.engine.planner import Planner
-from stripewise.engine.protocol import name_limits
+from stripewise.engine.protocol import find_less_work, name_limits
 from stripewise.engine.riders import list_changed
 from stripewise.engine.space import BoundSpace, describe_space
 from stripewise.requests.objective import Objective
@@ -160,6 +160,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     plan = plan_of(ledger.identifier, experiment, bound, best)
     warned = list_cautions(plan.settings, workload, facts.io, facts.environment.get("mpi") or "") if proven else ()
     limits = name_limits(experiment, typical_seconds(pairs), workload, ledger.simulated)
+    less = find_less_work([(pair.default, pair.candidate) for pair in pairs]) if proven else ""
     off = switched_off(bound).model_dump(exclude_defaults=True)
     return Result(
         experiment=ledger.identifier,
@@ -177,7 +178,9 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         speedup=speedup,
         speedup_interval=interval,
         confirmed=proven,
-        verdict=" ".join([verdict(conclusion, shown, default, why, experiment, tried, limits), *warned]),
+        verdict=" ".join(
+            filter(None, [verdict(conclusion, shown, default, why, experiment, tried, limits), less, *warned])
+        ),
         reason=reason,
         search_ended=facts.search_ended or ("" if runs else reason),
         runs=spent.runs,
