@@ -67,16 +67,11 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None
 
 def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) -> Path:
     """Give a folder with the native parts built by this compiler and these options of CMake, warnings being errors."""
-    # One build is optimised as users have it, which some warnings need too. The others take a third of the time, and
-    # they share what no MPI takes part in.
+    # One build is optimised as users have it, which some warnings need too. The others take a third of the time.
     usual = not options and mpicc.parent == Path(sys.prefix) / "bin"
     # The observer is the same for every MPI: see observer_library.
     given = [f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={'-O2' if usual else '-O0'}", "-DSTRIPEWISE_OBSERVER=OFF"]
     given += ["-DSTRIPEWISE_ACCELERATOR=OFF", "-DSTRIPEWISE_TESTS=OFF"]
-    if not usual:
-        objects = shared(factory) / "objects"
-        objects.mkdir(exist_ok=True)
-        given.append(f"-DCMAKE_C_COMPILER_LAUNCHER={Path(__file__).with_name('compile_once.sh')};{objects}")
     targets = [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL, own.REPLAYER]
     return _built(factory, ask_compiler(mpicc, os.environ), [*given, *options], targets, "\n".join(options))
 
