@@ -15,11 +15,13 @@ from tests.conftest import require
 from tests.integration.building import ROOT, native_parts
 
 # All ranks share the few cores of this machine. Where they wait for one another they are to sleep, not to spin: that
-# halves the processor time of a run under MPICH. And libfabric need not look for networks: that takes three quarters
-# of a launch of Open MPI.
+# halves the processor time of a run under MPICH. Nor need UCX and libfabric look for networks, or watch memory for
+# them: that takes half of a launch of MPICH, and three quarters of one of Open MPI.
 for _name, _value in {
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "8",
+    "UCX_TLS": "self,posix",
+    "UCX_MEM_EVENTS": "n",
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "^ofi",
 }.items():
