@@ -6,9 +6,11 @@ import json
 import multiprocessing
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -86,6 +88,19 @@ def test_migrations_make_the_tables_that_the_code_uses(tmp_path: Path) -> None:
         options = {"version_table": VERSION_TABLE, "compare_type": True}
         assert compare_metadata(MigrationContext.configure(connection, opts=options), metadata) == []
     engine.dispose()
+
+
+def test_a_new_database_is_what_the_migrations_make_one_by_one() -> None:
+    def make(how: Callable[[sa.Connection], None]) -> tuple[object, dict[str, str]]:
+        engine = sqlite_engine(None).execution_options(writing=True)
+        with engine.begin() as connection:
+            how(connection)
+            tables = connection.execute(sa.text("SELECT name, sql FROM sqlite_master")).all()
+            version = connection.execute(sa.text(f"SELECT * FROM {VERSION_TABLE}")).all()
+        engine.dispose()
+        return version, {name: " ".join(str(sql).split()) for name, sql in tables}
+
+    assert make(opening._create) == make(lambda connection: opening._migrate(connection, None, "here"))
 
 
 @pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: dump.stem)

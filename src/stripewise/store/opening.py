@@ -117,7 +117,9 @@ def upgrade(engine: sa.Engine, where: str) -> None:
             # Of several that open an old database at once, one upgrades it.
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         version = _version(connection, where)
-        if version != HEAD:
+        if version is None and connection.dialect.name == "sqlite":
+            _create(connection)
+        elif version != HEAD:
             _migrate(connection, version, where)
 
 
@@ -137,6 +139,15 @@ def _version(connection: sa.Connection, where: str) -> str | None:
     if row is None:
         raise StoreError(f"store {where} does not say its version", "restore a copy")
     return str(row[0])
+
+
+def _create(connection: sa.Connection) -> None:
+    """Make at once what the migrations make one by one: most stores are new, and Alembic takes long to load."""
+    metadata.create_all(connection)
+    key = sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc")
+    version = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.String(32), nullable=False), key)
+    version.create(connection)
+    connection.execute(version.insert().values(version_num=HEAD))
 
 
 def _migrate(connection: sa.Connection, version: str | None, where: str) -> None:
