@@ -533,12 +533,15 @@ def test_the_rest_of_the_program_has_what_is_proven(stage: tuple[WithinRunner, P
     class Ending(Program):
         def poll(self) -> int | None:
             program.write()
-            return None if program.carried_out < 40 else 0
+            return None if program.carried_out < 40 else 13
+
+        returncode = 13
 
     ending = object.__new__(Ending)
     runner._launches[-1].process = ending  # type: ignore[assignment]
     begun = time.monotonic()
-    runner.conclude(Plan(FEW))
+    failed = runner.conclude(Plan(FEW))
+    assert failed == f"the program ended with exit code 13; its output: {program.folder}"
     assert time.monotonic() - begun < 10
     phases = parse_journal((program.folder / "answers").read_text()).phases
     assert [one.settings for one in phases if one.order > 1] == [{"cb_nodes": "2"}] * 39

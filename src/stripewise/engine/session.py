@@ -355,8 +355,8 @@ class Session:
         plan = Plan.parse(own.plan, "the plan of the result") if own.confirmed else Plan()
         if self._beside:
             self._runner.shared.keep(plan)
-        else:
-            self._runner.shared.conclude(plan)
+        elif failed := self._runner.shared.conclude(plan):
+            self._note(failed)
         return result
 
     def _result(self, reason: str) -> Result:

@@ -114,11 +114,13 @@ class SharedLaunch:
         """What runs without reports have shown: the workload, and the layout of the files; None if nothing."""
         return None
 
-    def conclude(self, plan: Plan) -> None:
+    def conclude(self, plan: Plan) -> str:
         """Take note that the experiment is decided: what still runs may use the plan, whose settings are proven.
 
-        Called once at the end, with an empty plan where no gain is proven.
+        Called once at the end, with an empty plan where no gain is proven. Gives how the program failed; empty if it
+        did not.
         """
+        return ""
 
     @property
     def family(self) -> Family:

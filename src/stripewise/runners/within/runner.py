@@ -455,17 +455,19 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         """Let phases that nobody asks about have what is proven; see :class:`SharedLaunch`."""
         self._kept = [setting for setting in plan.settings if not setting.carrier.why_early(setting.key)]
 
-    def conclude(self, plan: Plan) -> None:
+    def conclude(self, plan: Plan) -> str:
         """Let the rest of the program run with what is proven, and wait for its end; see :class:`SharedLaunch`."""
         self.keep(plan)
         if not self._launches or not self._kinds:
-            return
+            return ""
         current = self._launches[-1]
         while current.running:
             current.look()
             for search in self._searches:
                 search._write_ahead(current)
             time.sleep(5 * _STEP)
+        code = 0 if current.process is None else current.process.returncode
+        return f"the program ended with exit code {code}; its output: {current.folder}" if code else ""
 
     def _write_ahead(self, current: Launched) -> None:
         """Keep orders with what is proven ahead of the program."""
