@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 
 from stripewise.catalogue.workload import Workload
 from stripewise.observe.ceiling import Ceiling
-from stripewise.requests.objective import Objective
+from stripewise.requests.objective import Bound, Objective
 from stripewise.result import SpaceSummary
 
 T = TypeVar("T")
@@ -237,6 +237,7 @@ class _RunKeys(TypedDict, total=False):
     exit_code: int | None
     attempt: int
     against: int
+    subject_to: Mapping[str, float]
     answer: Mapping[str, Any]
     left_out: str
     extra: int
@@ -280,6 +281,14 @@ class RunFacts(_Observed):
 
     answer = _Maybe[dict[str, Any]](dict)
     """The configuration that a run of the default is the first to be paired with, if no trial has it yet."""
+
+    subject_to = _Fact[dict[str, float]](dict)
+    """What the run measured of each of the objective's limits (:class:`~stripewise.requests.objective.Bound`)."""
+
+    @property
+    def broken(self) -> str:
+        """The first of the objective's limits that the run broke; empty where all hold."""
+        return next((text for text, value in self.subject_to.items() if not Bound.parse(text).holds(value)), "")
 
     report = _Maybe[dict[str, Any]](dict)
     """The runtime's report."""

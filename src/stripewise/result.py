@@ -519,7 +519,7 @@ class Result(_ResultPart):
         return {} if data is None else data
 
     @field_serializer("objective")
-    def _measured(self, objective: Objective) -> dict[str, str]:
+    def _measured(self, objective: Objective) -> dict[str, Any]:
         return objective.as_json()
 
     @field_serializer("workload")

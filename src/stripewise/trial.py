@@ -145,7 +145,19 @@ class Trial:
         """Values at which pruned search runs were stopped: the truth is worse."""
         return self._of_search(State.PRUNED)
 
+    @cached_property
+    def broken(self) -> str:
+        """The limit of the objective that a run of any phase broke; empty if none did, and for the default.
+
+        What breaks a limit once is no answer, so the trial has no value then. The default stays the default.
+        """
+        if self.role is Role.DEFAULT:
+            return ""
+        return next((run.facts.broken for run in self.runs if run.facts.broken), "")
+
     def _of_search(self, state: State) -> tuple[float, ...]:
+        if self.broken:
+            return ()
         searched = (run for run in self.runs if run.phase is Phase.SEARCH and run.state is state)
         return tuple(run.value for run in searched if run.value is not None)
 
@@ -168,7 +180,9 @@ class Trial:
 
     @property
     def state(self) -> State:
-        """Finished if any search run finished; else pruned, failed, running or pending."""
+        """Failed if a run broke a limit, finished if any search run finished; else pruned, running, pending, failed."""
+        if self.broken:
+            return State.FAILED
         states = [run.state for run in self.runs if run.phase is Phase.SEARCH]
         for state in (State.FINISHED, State.PRUNED, State.RUNNING, State.PENDING, State.FAILED):
             if state in states:
@@ -205,9 +219,14 @@ class History:
 
 def failures_of(runs: Iterable[Run]) -> tuple[Failure, ...]:
     """Count the runs that failed by reason, the most frequent first."""
-    failed = [run for run in runs if run.state is State.FAILED]
-    first = {run.reason: run.number for run in reversed(failed)}
+    # What the runs measured of a limit differs from run to run.
+    failed = [
+        (run.number, f"broke {run.facts.broken}" if run.facts.broken else run.reason)
+        for run in runs
+        if run.state is State.FAILED
+    ]
+    first = {reason: number for number, reason in reversed(failed)}
     return tuple(
         Failure(run=first[reason], reason=reason, count=count)
-        for reason, count in Counter(run.reason for run in failed).most_common()
+        for reason, count in Counter(reason for _, reason in failed).most_common()
     )

@@ -292,6 +292,43 @@ def test_a_component_of_the_users_own_and_its_reference(home, tmp_path, off, win
         assert result["best"]["value"] == 900
 
 
+FEED = """#!/bin/sh
+echo "accelerators $1"
+echo "busy $((100 - $1 * 2))"
+echo "$1" >> "$0.runs"
+if [ "$2" = fickle ] && [ "$1" = 5 ] && [ "$(grep -c 5 "$0.runs")" -gt 2 ]; then echo "busy 89"; fi
+"""
+FEEDING = ["--objective", "regex:accelerators ([0-9]+)", "--direction", "maximize", "--parameter", "n=1,2,3,4,5,6,7,8"]
+
+
+@pytest.mark.parametrize(("kind", "best"), [("steady", 5), ("fickle", 4)])
+def test_the_most_that_keeps_a_limit_is_found_and_proven(home, tmp_path, kind, best):
+    program = tmp_path / "feed"
+    program.write_text(FEED)
+    program.chmod(0o755)
+    limit = ["--subject-to", "regex:busy ([0-9]+) >= 90", "--budget", "60", "--json"]
+    done = stripewise("tune", *FEEDING, *limit, "--", str(program), "{n}", kind, env=home)
+    result = json.loads(done.stdout)
+    assert result["confirmed"] and result["best"]["configuration"] == {"n": best}, result["verdict"]
+    assert f" runs, at worst with {100 - 2 * best}." in result["verdict"]
+    assert result["confirmation"]["candidates_tested"] == (1 if kind == "steady" else 2)
+    assert result["objective"]["subject_to"] == ["regex:busy ([0-9]+) >= 90"]
+    assert any(entry["reason"] == "broke regex:busy ([0-9]+) >= 90" for entry in result["failures"])
+
+
+def test_a_limit_that_the_default_breaks_or_a_runner_cannot_measure_is_refused(home, tmp_path):
+    program = tmp_path / "feed"
+    program.write_text(FEED)
+    program.chmod(0o755)
+    options = [*FEEDING, "--subject-to", "regex:busy ([0-9]+) >= 99"]
+    done = stripewise("tune", *options, "--", str(program), "{n}", env=home, check=False)
+    assert "broke regex:busy ([0-9]+) >= 99: it was 98" in done.stderr and "loosen it" in done.stderr
+    file = tmp_path / "e.toml"
+    file.write_text('runner = "sim:kay"\nstacks = ["lustre"]\nobjective = {subject_to = ["io_time <= 5"]}\n')
+    done = stripewise("tune", str(file), env=home, check=False)
+    assert "runner sim:kay does not measure what subject_to limits" in done.stderr
+
+
 def test_the_reference_of_several_lines_is_told_as_one(home, tmp_path):
     stack, program = tmp_path / "prefetcher.toml", tmp_path / "app"
     program.write_text(PROGRAM % {"off": 900})

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import RunFailed, UserError
+from stripewise.facts import Facts, RunFacts
 from stripewise.launch import Outcome
 from stripewise.observe.from_report import activity_of
-from stripewise.observe.objectives import kind_of, measure, objective_of, parse_objective, plain, timing
+from stripewise.observe.objectives import ended_run, kind_of, measure, objective_of, parse_objective, plain, timing
 from stripewise.observe.objectives.own_figure import compare_own_figure, find_own_figure
 from stripewise.observe.report import parse_report
 from stripewise.requests.experiment import ObjectiveEntry
-from stripewise.trial import State
+from stripewise.trial import Phase, Run, State
 from tests.unit.reports import changed, recorded
 
 BOTH = recorded("romio_strided_both")["default"]
@@ -291,3 +292,46 @@ def test_a_value_of_zero_has_no_finite_ratio():
     assert bandwidth.speedup(0.0, 4.0) == elapsed.speedup(4.0, 0.0) == 0.0
     assert bandwidth.speedup(0.0, 0.0) == elapsed.speedup(0.0, 0.0) == 1.0
     assert bandwidth.speedup(-4.0, 0.0) == -math.inf
+
+
+def limited(*limits: str, **fields):
+    objective = objective_of(ObjectiveEntry(name="elapsed", subject_to=list(limits)))
+    return ended_run(Run(1, 1, Phase.SEARCH), outcome(**fields), objective, RunFacts())
+
+
+def test_a_run_keeps_its_limits_or_has_failed():
+    kept = limited("busy_share >= 90", "energy <= 5e3", metrics={"busy_share": 90.0, "energy": 12.0})
+    assert (kept.state, kept.value, kept.facts.broken) == (State.FINISHED, 2.5, "")
+    assert kept.facts.subject_to == {"busy_share >= 90": 90.0, "energy <= 5e3": 12.0}
+    broken = limited("energy <= 5e3", "busy_share >= 90", metrics={"busy_share": 0.0, "energy": 12.0})
+    assert (broken.state, broken.value) == (State.FAILED, None)
+    assert broken.reason == "broke busy_share >= 90: it was 0" and broken.facts.broken == "busy_share >= 90"
+    unread = limited("busy_share >= 90")
+    assert unread.state is State.FAILED and "no loader was seen" in unread.reason and not unread.facts.broken
+
+
+def test_a_limit_is_of_what_a_pattern_finds(tmp_path):
+    (tmp_path / "stdout").write_text("used >= 12 GiB\n")
+    assert limited("regex:used >= ([0-9]+) <= 12", folder=tmp_path).state is State.FINISHED
+    assert limited("regex:used >= ([0-9]+)<=1.1e1", folder=tmp_path).reason.endswith("it was 12")
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("busy_share", "is not understood"),
+        ("busy_share > 90", "is not understood"),
+        ("busy_share >= much", "is not understood"),
+        ("busyness >= 90", "'busyness' is unknown"),
+        ("regex:rate >= 90", "the pattern has no group"),
+    ],
+)
+def test_a_wrong_limit_is_refused(limit, reason):
+    with pytest.raises(UserError, match=reason):
+        objective_of(ObjectiveEntry(subject_to=[limit]))
+
+
+def test_limits_survive_json():
+    made = objective_of(ObjectiveEntry(subject_to=["io_time <= 5"]))
+    assert made.as_json()["subject_to"] == ["io_time <= 5"]
+    assert Facts(objective=made.as_json()).objective == made

@@ -59,6 +59,7 @@ def test_a_zero_stays_zero_and_empty_keeps_the_default():
         {"runner": "sim:kay", "stacks": ["lustre"], "workload": {"operation": "write", "file_size": 1 << 30}},
         {"runner": "batch", "command": ["./a"], "batch": {"nodes": 2, "directives": ["--mem=1G"]}},
         {"command": ["./a"], "objective": {"name": "regex:x (.*)", "direction": "maximize"}, "override": True},
+        {"command": ["./a"], "objective": {"subject_to": ["busy_share >= 90", "regex:a;b (.*) <= 1"]}},
         {"command": ["./a"], "hooks": {"before": ["a", "b"], "drop_caches": "advise"}, "env": {"A": "b=c"}},
         {"command": ["./a"], "parameters": {"cb_nodes": {"values": [1, 2]}, "x": {"exclude": True}}},
         {"command": ["./a"], "stdin": {"text": "\nunits  metal\n run 10 \n"}},

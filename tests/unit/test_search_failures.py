@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stripewise.facts import RunFacts
 from stripewise.search.belief.belief import believe
 from stripewise.search.policy.resampling import Failures, choose_retry, find_failed_once
 from stripewise.search.samplers.auto import AutoSampler
 from stripewise.search.samplers.nonadaptive import RandomSampler
-from stripewise.trial import History, State
+from stripewise.trial import History, Role, State, failures_of
 from tests.unit.search_histories import ELAPSED, LINE, history
 
 
@@ -43,6 +44,24 @@ def test_reasons_for_which_a_configuration_was_given_up_are_not_tried_again():
     assert numbers(because(history(1.0, ("failed", "failed"), "failed", 1.0, 1.0, 1.0), reasons)) == []
     # Where working configurations fail in the same way, the reason says nothing about the settings.
     assert numbers(because(history((1.0, "failed"), ("failed", "failed"), "failed", 1.0, 1.0, 1.0), {})) == [2]
+
+
+def breaking(trial, number):
+    """Let a trial's run break a limit."""
+    facts = RunFacts(subject_to={"busy_share >= 90": 80.0})
+    runs = [replace(run, state=State.FAILED, facts=facts) if n == number else run for n, run in enumerate(trial.runs)]
+    return replace(trial, runs=tuple(runs))
+
+
+def test_what_has_broken_a_limit_once_is_no_answer_and_is_not_tried_again():
+    default, once, twice, kept = history(1.0, 0.5, (0.5, 0.5), 0.8, 1.0, 1.0, 1.0).trials[:4]
+    trials = (breaking(default, 0), breaking(once, 0), breaking(twice, 1), kept)
+    seen = History(ELAPSED, (replace(trials[0], role=Role.DEFAULT), *trials[1:]))
+    assert [trial.values for trial in seen.trials] == [(), (), (), (0.8,)]
+    assert [trial.state for trial in seen.trials[1:]] == [State.FAILED, State.FAILED, State.FINISHED]
+    assert not seen.trials[0].broken
+    assert numbers(seen, at_once=True) == []
+    assert failures_of(run for trial in seen.trials for run in trial.runs)[0].reason == "broke busy_share >= 90"
 
 
 def test_chance_is_learned_from_configurations_that_work_and_from_those_given_up():

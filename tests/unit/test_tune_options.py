@@ -145,6 +145,7 @@ def example(name: str, base: str) -> tuple[list[str], Callable[[Observed], bool]
         "node_hours": (["2.5"], lambda o: o.asked.budget.node_hours == 2.5),
         "objective": ([metric], lambda o: o.asked.objective.name == metric),
         "direction": ([best], lambda o: o.asked.objective.direction == best),
+        "subject_to": (["io_time <= 9"], lambda o: o.asked.objective.subject_to == ["io_time <= 9"]),
         "program": (["app", *measured], lambda o: o.asked.objective.program == "app"),
         "stack": (["hdf5"], lambda o: o.asked.stacks == ["hdf5"]),
         "parameter": (["env:T=1,2"], lambda o: "T" in o.asked.parameters),

@@ -15,6 +15,7 @@ from stripewise.engine.confirmation import (
     Decision,
     Pair,
     arms,
+    broken_in,
     find_candidate,
     judge,
     more_pairs,
@@ -26,7 +27,7 @@ from stripewise.engine.ledger import ExperimentLedger, Spent
 from stripewise.engine.protocol import protocol_points
 from stripewise.engine.schedule import schedule_of
 from stripewise.requests.experiment import Confirmation, Experiment
-from stripewise.requests.objective import Objective
+from stripewise.requests.objective import Bound, Objective
 from stripewise.result import Interval, PairOfRuns, Proof, Same
 from stripewise.search.statistics import Speedup
 from stripewise.sizes import count_of, format_factor
@@ -47,6 +48,8 @@ class Conclusion:
         Pairs that a gain of the size seen would need, if it was not proven.
     default, candidate : tuple of float
         Values of the two arms, pair by pair; a failed run as the worst value there is.
+    broken : str
+        The limit of the objective that the candidate broke; empty where all held.
     """
 
     decision: Decision
@@ -56,6 +59,7 @@ class Conclusion:
     more: int | None
     default: tuple[float, ...]
     candidate: tuple[float, ...]
+    broken: str = ""
 
     @property
     def interval(self) -> Interval | None:
@@ -75,8 +79,10 @@ def conclusion_of(pairs: Sequence[Pair], objective: Objective, rule: Confirmatio
     decision = verdict.decision
     if decision is Decision.PROVEN and same is not None and not same.passed:
         decision = Decision.INVALID
-    more = None if decision is Decision.PROVEN else more_pairs(verdict.speedup, complete, objective, rule)
-    return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate))
+    decided = decision in (Decision.PROVEN, Decision.BROKEN)
+    more = None if decided else more_pairs(verdict.speedup, complete, objective, rule)
+    broken = broken_in(complete)
+    return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate), broken)
 
 
 NOTHING_BETTER = "no configuration looked better than the default"
@@ -145,6 +151,10 @@ def verdict(
                 f"The default is kept: {pairs} show a gain, but by the evidence no setting did anything, "
                 "so it counts as chance."
             )
+        case Decision.BROKEN:
+            return (
+                f"Not proven, so the default is kept: in {pairs}, the best found broke the limit {conclusion.broken}."
+            )
         case Decision.INVALID:
             return (
                 "The default is kept: the machine changed so much during the confirmation that the default differs "
@@ -168,6 +178,16 @@ def verdict(
                 f"Not proven, so the default is kept: the best found looks {format_factor(found)} times as fast, but "
                 f"its {span} does not clear {bar}."
             )
+
+
+def kept_limits(objective: Objective, best: Trial) -> list[str]:
+    """Say of each limit of the objective by how much the runs of an answer kept it."""
+    found = []
+    for text in objective.subject_to:
+        values = [run.facts.subject_to[text] for run in best.runs if run.state is State.FINISHED]
+        worst = (min if Bound.parse(text).least else max)(values)
+        found.append(f"It kept {text} in all its {count_of(len(values), 'run')}, at worst with {worst:.6g}.")
+    return found
 
 
 def _failures(conclusion: Conclusion) -> str:

@@ -25,7 +25,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -283,6 +283,7 @@ class Decision(StrEnum):
     FUTILE = "futile"
     INVALID = "invalid"
     IDLE = "idle"
+    BROKEN = "broken"
 
 
 @dataclass(frozen=True)
@@ -536,7 +537,17 @@ def judge(
     """Judge the complete pairs so far; ``final`` where no more will come."""
     default, candidate = arms(pairs, objective)
     first = first_look_of(pairs)
-    return assess(default, candidate, maximize=objective.maximize, most_pairs=most, rule=rule, final=final, first=first)
+    found = assess(
+        default, candidate, maximize=objective.maximize, most_pairs=most, rule=rule, final=final, first=first
+    )
+    # What has broken a limit of the objective once is no answer, however many pairs it wins.
+    return replace(found, decision=Decision.BROKEN) if broken_in(pairs) else found
+
+
+def broken_in(pairs: Sequence[Pair]) -> str:
+    """The limit of the objective that the candidate broke in a complete pair; empty where all held."""
+    runs = (pair.candidate for pair in pairs if pair.complete)
+    return next((run.facts.broken for run in runs if run is not None and run.facts.broken), "")
 
 
 def first_look_of(pairs: Sequence[Pair]) -> int:

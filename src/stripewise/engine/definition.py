@@ -75,8 +75,8 @@ def with_options(
     """
     fields = experiment.model_dump()
     if given.get("objective", {}).get("name") is not None:
-        # Direction and unit of the file belong to the file's objective, its program to the command.
-        fields["objective"] = {"program": fields["objective"]["program"]}
+        # Direction and unit of the file belong to the file's objective, all else to the command.
+        fields["objective"] = {name: fields["objective"][name] for name in ("program", "subject_to")}
     for name, value in given.items():
         if isinstance(value, Mapping):
             fields[name] = {**(fields[name] or {}), **{k: v for k, v in value.items() if v is not None}}
@@ -201,6 +201,12 @@ def check(experiment: Experiment, read_model: Callable[[str], object] = _read_mo
             f"stdin names the file {experiment.stdin.file}, which is not read here", "send its text: stdin.text"
         )
     objective_of(experiment.objective)
+    if experiment.objective.subject_to and (experiment.runner not in LAUNCHING or experiment.replay is not None):
+        what = f"runner {experiment.runner}" if experiment.replay is None else "a search on replays"
+        raise UserError(
+            f"{what} does not measure what subject_to limits",
+            f"leave it out, or use the runner {', '.join(LAUNCHING[:-1])} or {LAUNCHING[-1]} without a record",
+        )
     if experiment.replay is not None:
         _check_replay(experiment)
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)

@@ -36,6 +36,7 @@ from stripewise.engine.confirmation import (
     Decision,
     Pair,
     are_shuffled,
+    broken_in,
     chance_of_shuffled,
     expected_gain,
     find_candidate,
@@ -73,6 +74,7 @@ from stripewise.trial import History, Phase, Role, Run, State, Trial
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _PAIRING_STREAM = 1 << 41
+_LOOSEN = "start from values that keep the limit, or loosen it: a gain is a ratio to a default that counts"
 _NOT_YET = -1
 """In place of a candidate's trial before one is chosen."""
 _KEPT_GAIN = 0.75
@@ -242,7 +244,7 @@ class Planner:
                 )
             raise NothingWorks(
                 f"the program fails as it is, before any setting is changed: {failed[-1].reason}",
-                "make the command work by itself first",
+                _LOOSEN if failed[-1].facts.broken else "make the command work by itself first",
             )
         warm = sum(run.state is State.FINISHED for run in warmups) >= self.experiment.warmup
         if not warm and len(warmups) - self.experiment.warmup < _TRIES_OF_DEFAULT - 1 and not default.values:
@@ -252,7 +254,7 @@ class Planner:
             if len(searched) >= (_TRIES_ONCE_IT_WORKED if works else _TRIES_OF_DEFAULT):
                 raise NothingWorks(
                     f"the default settings gave no value in {count_of(len(searched), 'run')}: {searched[-1].reason}",
-                    "check the objective and the program's output",
+                    _LOOSEN if searched[-1].facts.broken else "check the objective and the program's output",
                 )
             return self._plan(trials, default, Phase.SEARCH)
         if self.reference and not any(trial.role is Role.REFERENCE for trial in trials):
@@ -437,7 +439,7 @@ class Planner:
             return Wait()
         pairs = pairs_of(runs, tested[-1]) if tested else []
         block = runs[-1].facts.block if pairs else 1
-        if due := self._due(runs, pairs):
+        if not broken_in(pairs) and (due := self._due(runs, pairs)):
             return self._arm(trials, *due, _find_tested(trials, runs, tested[-1]), block)
         if pairs and (step := self._leave_out(trials, runs, pairs, spent)):
             return step
@@ -475,13 +477,16 @@ class Planner:
     def _searches_on(self, trials: Sequence[Trial], runs: Sequence[Run]) -> bool:
         """Whether the search goes on, because what was tested last is no gain, and another may be tested."""
         tested = list_tested(runs)
-        if not self.schedule.searches_on or len(tested) >= self.experiment.confirmation.candidates:
+        may = self.schedule.searches_on or self.objective.subject_to
+        if not may or len(tested) >= self.experiment.confirmation.candidates:
             return False
         pairs, most = pairs_of(runs, tested[-1]), pairs_left(self.experiment, trials, tested[-1])
-        if not have_ended(runs) or not all(pair.complete for pair in pairs):
+        if not have_ended(runs) or not (broken_in(pairs) or all(pair.complete for pair in pairs)):
             return False
         decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
-        return decision not in (Decision.CONTINUE, Decision.PROVEN)
+        # While what broke a limit looked best, the search had no reason to try what lies below it.
+        searched = decision is Decision.BROKEN or self.schedule.searches_on
+        return searched and decision not in (Decision.CONTINUE, Decision.PROVEN)
 
     def _due(self, runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[int, str] | None:
         """Give pair and arm of the next run of the pairs that have begun; None where these are complete."""

@@ -17,7 +17,15 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import RUNS_FOR_SHARE, confirmation_runs, leaving_out_runs, pairs_left
 from stripewise.engine.ceiling import ceiling_of
-from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, typical_seconds, verdict
+from stripewise.engine.conclusion import (
+    Conclusion,
+    conclusion_of,
+    kept_limits,
+    more_budget,
+    proof_of,
+    typical_seconds,
+    verdict,
+)
 from stripewise.engine.confirmation import Decision, Pair, find_candidate, list_tested, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
@@ -179,7 +187,15 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         speedup_interval=interval,
         confirmed=proven,
         verdict=" ".join(
-            filter(None, [verdict(conclusion, shown, default, why, experiment, tried, limits), less, *warned])
+            filter(
+                None,
+                [
+                    verdict(conclusion, shown, default, why, experiment, tried, limits),
+                    *(kept_limits(objective, best) if proven else ()),
+                    less,
+                    *warned,
+                ],
+            )
         ),
         reason=reason,
         search_ended=facts.search_ended or ("" if runs else reason),
@@ -219,11 +235,12 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     )
 
 
-def _rank_conclusion(conclusion: Conclusion | None) -> tuple[bool, float]:
-    """Rank candidates that were tested: a proven one first, then by what their pairs show."""
+def _rank_conclusion(conclusion: Conclusion | None) -> tuple[bool, bool, float]:
+    """Rank candidates that were tested: a proven one first, one that broke a limit last, by what their pairs show."""
     if conclusion is None:
-        return False, 0.0
-    return conclusion.decision is Decision.PROVEN, conclusion.speedup.estimate
+        return False, False, 0.0
+    decision = conclusion.decision
+    return decision is Decision.PROVEN, decision is not Decision.BROKEN, conclusion.speedup.estimate
 
 
 def _trial(trials: Sequence[Trial], number: int | None) -> Trial | None:

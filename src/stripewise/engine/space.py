@@ -442,7 +442,8 @@ def _count_measured(parameter: Parameter, experiment: Experiment) -> Parameter:
 
 def _list_measured(parameter: Parameter, experiment: Experiment) -> tuple[str, ...]:
     """List the directions in which a parameter counts: the objective's, or all for a parameter that was asked for."""
-    way = kind_of(experiment.objective.name).operation
+    # What the objective is subject to may be of the other direction.
+    way = "" if experiment.objective.subject_to else kind_of(experiment.objective.name).operation
     asked = parameter.name in experiment.parameters or any(parameter.setting in one for one in experiment.try_first)
     return (way,) if way and not asked else OPERATIONS
 

@@ -110,6 +110,10 @@ class ObjectiveEntry(BaseModel):
     program: str = Field(
         default="", description="of the programs that the command starts, the one that is measured; all if empty"
     )
+    subject_to: list[str] = Field(
+        default_factory=list,
+        description="limits for other measures of each run, as `busy_share >= 90`; a run that breaks one has failed",
+    )
 
 
 class Budget(BaseModel):

@@ -3,10 +3,49 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from stripewise.errors import UserError
 
 Direction = Literal["minimize", "maximize"]
+_BOUND = re.compile(r"(.+?)\s*(>=|<=)\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What another measured quantity of each run must be, for the run to count at all.
+
+    Attributes
+    ----------
+    name : str
+        As of an objective.
+    least : bool
+        Whether ``limit`` is the least value, and not the largest.
+    """
+
+    name: str
+    least: bool
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> Bound:
+        """Read ``NAME >= NUMBER`` or ``NAME <= NUMBER``; what stands before the last sign is the name.
+
+        Raises
+        ------
+        UserError
+            If it is neither.
+        """
+        found = _BOUND.fullmatch(text.strip())
+        if found is None:
+            raise UserError(f"subject to '{text}' is not understood", "write NAME >= NUMBER or NAME <= NUMBER")
+        return cls(found[1], found[2] == ">=", float(found[3]))
+
+    def holds(self, value: float) -> bool:
+        """Say whether a value keeps to it."""
+        return value >= self.limit if self.least else value <= self.limit
 
 
 @dataclass(frozen=True)
@@ -20,17 +59,25 @@ class Objective:
     direction : {"minimize", "maximize"}
     program : str
         Of the programs that a command starts, the one that is measured; empty where all of them are.
+    subject_to : tuple of str
+        What must hold of each run besides (:class:`Bound`): one that breaks it has failed.
     """
 
     name: str
     direction: Direction
     unit: str
     program: str = ""
+    subject_to: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, str]:
+    def __post_init__(self) -> None:
+        """Take a list from JSON."""
+        object.__setattr__(self, "subject_to", tuple(self.subject_to))
+
+    def as_json(self) -> dict[str, Any]:
         """Give it as JSON."""
-        said = {"name": self.name, "direction": self.direction, "unit": self.unit}
-        return {**said, "program": self.program} if self.program else said
+        said: dict[str, Any] = {"name": self.name, "direction": self.direction, "unit": self.unit}
+        said |= {"program": self.program} if self.program else {}
+        return said | ({"subject_to": list(self.subject_to)} if self.subject_to else {})
 
     @property
     def maximize(self) -> bool:

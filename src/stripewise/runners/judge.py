@@ -39,7 +39,8 @@ class Evidence:
         Why the report is missing.
     injection : Injection
         How its settings travelled.
-    objective : ObjectiveKind
+    objectives : tuple of ObjectiveKind
+        The objective, and what it is subject to.
     after : str
         Why an after hook failed.
     notes : tuple of str
@@ -55,7 +56,7 @@ class Evidence:
     report: Report | None
     missing: str
     injection: Injection
-    objective: ObjectiveKind
+    objectives: tuple[ObjectiveKind, ...]
     after: str = ""
     notes: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -146,8 +147,8 @@ def _of_report(evidence: Evidence) -> tuple[State, str]:
         return State.FINISHED, ""
     if evidence.report is None:
         by_runtime = [entry.setting.key for entry in evidence.injection.carried if entry.by == RUNTIME]
-        if evidence.objective.reported:
-            why = f"objective {evidence.objective.title} needs one"
+        if needing := next((one for one in evidence.objectives if one.reported), None):
+            why = f"objective {needing.title} needs one"
         elif by_runtime:
             why = f"nothing shows that {by_runtime[0]} was applied"
         else:

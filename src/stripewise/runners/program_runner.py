@@ -29,7 +29,7 @@ from stripewise.catalogue.told import Told
 from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import PROBING, Probing, inherit_environment
 from stripewise.launch import Launch, Outcome
-from stripewise.observe.objectives import Conditions, kind_of
+from stripewise.observe.objectives import Conditions, kinds_of
 from stripewise.observe.record_reading import read_record
 from stripewise.requests.experiment import OWN_LAYER, Experiment, Replay, parameters_of
 from stripewise.requests.policy import load_policy
@@ -191,13 +191,13 @@ def find(
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime, probing=probing)
     library = found.library_for(target)
-    searched, kind = parameters_of(experiment).values(), kind_of(experiment.objective.name)
+    searched, kinds = parameters_of(experiment).values(), kinds_of(experiment.objective)
     acts = need_observer(parameter.carrier for parameter in searched)
     # Whether a setting changed the files that the program writes by itself, only its own calls show.
     shown = any(parameter.evidence == "parts" for parameter in searched)
-    reported, countable = kind.reported or shown, few_enough(target.ranks)
+    reported, countable = shown or any(kind.reported for kind in kinds), few_enough(target.ranks)
     watched = objects_of((parameter.carrier, parameter.setting) for parameter in searched)
-    found = replace(found, in_python=kind.of_loaders or bool(watched), watched=watched)
+    found = replace(found, in_python=bool(watched) or any(kind.of_loaders for kind in kinds), watched=watched)
     if (reported and (library is None or countable)) or acts:
         found = replace(found, observer=_observer(found, library, warnings, acts=acts))
     elif reported and library is not None:
@@ -207,7 +207,8 @@ def find(
     if found.in_python and target.program.isolated_child:
         warnings.append(target.program.isolated_child)
     conditions = Conditions(experiment.runner, target.name, target.workload().nodes, unseen, target.program.isolated)
-    kind.check(conditions)
+    for kind in kinds:
+        kind.check(conditions)
     carried = _list_carried(experiment, target, library, found.observer)
     warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer, in_python=found.in_python)]
     preflight = replace(
@@ -561,7 +562,8 @@ class ProgramRunner(Runner):
             injection = replace(injection, environment={**injection.environment, "STRIPEWISE_REPORTS": "each"})
         words = with_files(target.line.words(injection.environment, launch.unset), self.cwd, injection.stand_in)
         exports = {name: substitute(value, values) for name, value in experiment.env.items()}
-        exports = {**kind_of(experiment.objective.name).environment(place.path), **exports}
+        for kind in kinds_of(experiment.objective):
+            exports = {**kind.environment(place.path), **exports}
         exports = {name: value for name, value in exports.items() if name not in launch.unset}
         stdin = None if launch.replays else kept_input(experiment, self.folder)
         return Assembled(launch, place, target, values, exports, words, injection, stdin)

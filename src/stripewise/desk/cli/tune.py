@@ -40,6 +40,8 @@ from stripewise.search.base import sampler_names
 
 PHASES = 400
 """Phases that ``--within`` may use where no budget is given."""
+CANDIDATES_AT_A_LIMIT = 3
+"""How many may be tested where a limit is given and a file does not say it: what looks best may break it next time."""
 CANDIDATES = 2
 """How many it may test where a file does not say it: where one proves no gain, the program goes on all the same."""
 
@@ -66,7 +68,7 @@ def tune(
     sampler: Annotated[
         str | None,
         typer.Option(
-            help="What proposes configurations: auto (default), surrogate, genetic, annealing, random, ...",
+            help="What proposes configurations. Default: auto.",
             autocompletion=_starting(sampler_names),
         ),
     ] = None,
@@ -100,6 +102,13 @@ def tune(
         typer.Option(help="Of several programs of the command, the one to measure.", metavar="NAME"),
     ] = None,
     direction: Annotated[str | None, typer.Option(help="minimize or maximize, for regex:PATTERN.")] = None,
+    subject_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A limit of each run: 'busy_share >= 90'; repeatable.",
+            metavar="LIMIT",
+        ),
+    ] = None,
     runner: RunnerOption = None,
     model: Annotated[
         str | None,
@@ -223,6 +232,8 @@ def tune(
             stack = ["torch"]
         rate = "sample_rate" if "torch" in (stack or experiment.stacks) else "phase_bandwidth"
         objective = objective or (rate if experiment.objective.name == "elapsed" else None)
+    if (subject_to or experiment.objective.subject_to) and Confirmation() == experiment.confirmation:
+        candidates = CANDIDATES_AT_A_LIMIT
     if not (runner or experiment.runner).startswith(NO_COMMAND):
         experiment = with_input(experiment)
     options: dict[str, Any] = {
@@ -231,7 +242,7 @@ def tune(
         "sampler_option": sampler_option or [],
         "parameter": parameter or [],
         "stacks": stack,
-        "objective": {"name": objective, "direction": direction, "program": program},
+        "objective": {"name": objective, "direction": direction, "program": program, "subject_to": subject_to},
         "runner": runner,
         "model": model,
         "warm_start": warm_start,

@@ -58,6 +58,7 @@ TABLE: Mapping[str | None, Mapping[str, Mode]] = {
         "runner": _SEARCH,
         "program": _LAUNCHED & ~Mode.WITHIN,
         "direction": _SEARCH & ~Mode.RECORDED,
+        "subject_to": _LAUNCHED & ~Mode.WITHIN & ~Mode.REPLAYS,
         "setup": _LAUNCHED,
         "timeout": ~Mode.WITHIN,
         "scratch": _MEASURED,

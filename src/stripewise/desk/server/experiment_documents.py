@@ -190,7 +190,7 @@ def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> 
     }
 
 
-def _objective(record: Record) -> dict[str, str]:
+def _objective(record: Record) -> dict[str, Any]:
     try:
         built = objective_of(record.experiment.objective)
     except StripewiseError:

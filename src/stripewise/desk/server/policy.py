@@ -15,7 +15,7 @@ from stripewise.engine.schedule import OnReplays, schedule_of
 from stripewise.errors import UserError
 from stripewise.lab.site import site_names
 from stripewise.models.table import table_files
-from stripewise.observe.objectives import kind_of
+from stripewise.observe.objectives import kind_of, kinds_of
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.allow_list import AllowList, reads_commands
@@ -171,7 +171,7 @@ def _check_allowed(experiment: Experiment, folder: Path, patterns: Sequence[str]
         "hooks.after": experiment.hooks.after,
         "env": experiment.env,
         "stdin": experiment.stdin is not None and reads_commands(experiment.command, folder, os.environ),
-        "objective": kind_of(experiment.objective.name).starts,
+        "objective": any(kind.starts for kind in kinds_of(experiment.objective)),
     }
     _refuse_any(ways)
 

@@ -12,7 +12,7 @@ from stripewise.launch import Outcome
 from stripewise.observe.objectives.base import ObjectiveKind
 from stripewise.plugins import Plugins
 from stripewise.requests.experiment import ObjectiveEntry
-from stripewise.requests.objective import Objective
+from stripewise.requests.objective import Bound, Objective
 from stripewise.trial import Run, State
 
 ENTRY_POINTS = "stripewise.observe.objectives"
@@ -110,7 +110,16 @@ def objective_of(entry: ObjectiveEntry) -> Objective:
             f"objective {entry.name} is of the whole command, not of its program {entry.program} alone",
             f"leave the program out, or choose from {known}",
         )
-    return replace(objective, program=entry.program)
+    for text in entry.subject_to:
+        name = Bound.parse(text).name
+        if isinstance(kind_of(name), _OfRunner):
+            raise UserError(f"subject to '{text}': '{name}' is unknown", choose(name, usages()))
+    return replace(objective, program=entry.program, subject_to=tuple(entry.subject_to))
+
+
+def kinds_of(entry: ObjectiveEntry) -> tuple[ObjectiveKind, ...]:
+    """Make the kinds of all that is measured in each run of an experiment: its objective first, then its limits."""
+    return (kind_of(entry.name), *(kind_of(Bound.parse(text).name) for text in entry.subject_to))
 
 
 def timing(objective: Objective) -> str:
@@ -134,14 +143,18 @@ def measure(objective: Objective, outcome: Outcome) -> float:
     """
     if outcome.state is not State.FINISHED:
         raise RunFailed(outcome.reason or f"the run {outcome.state.value}")
-    known = objective.name in outcome.metrics
-    value = float(outcome.metrics[objective.name]) if known else kind_of(objective.name).value(outcome)
-    if not math.isfinite(value):
-        raise RunFailed(f"the objective {objective.name} is {value}, which is not a measurement")
+    value = _read(objective.name, outcome)
     if value <= 0:
         raise RunFailed(
             f"the objective {objective.name} is {value:g}, but must be above zero, because gains are ratios"
         )
+    return value
+
+
+def _read(name: str, outcome: Outcome) -> float:
+    value = float(outcome.metrics[name]) if name in outcome.metrics else kind_of(name).value(outcome)
+    if not math.isfinite(value):
+        raise RunFailed(f"the objective {name} is {value}, which is not a measurement")
     return value
 
 
@@ -156,8 +169,14 @@ def ended_run(
     if state is State.FINISHED:
         try:
             value = measure(objective, outcome)
+            if objective.subject_to:
+                facts = facts.with_(
+                    subject_to={text: _read(Bound.parse(text).name, outcome) for text in objective.subject_to}
+                )
+            if broken := facts.broken:
+                raise RunFailed(f"broke {broken}: it was {facts.subject_to[broken]:.6g}")
         except RunFailed as failure:
-            state, reason = State.FAILED, str(failure)
+            state, value, reason = State.FAILED, None, str(failure)
     elif state is State.PRUNED:
         value = outcome.elapsed if kind_of(objective.name).wall_time else censored
     elapsed, started = outcome.elapsed, outcome.started

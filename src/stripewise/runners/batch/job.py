@@ -50,7 +50,8 @@ class BatchJob:
         With its script in its folder.
     request : JobRequest
     queue : JobQueue
-    objective : ObjectiveKind
+    objectives : tuple of ObjectiveKind
+        The objective, and what it is subject to.
     nodes : int
         Nodes that a run occupies, if the job does not say.
     grace : float
@@ -62,7 +63,7 @@ class BatchJob:
         assembled: Assembled,
         request: JobRequest,
         queue: JobQueue,
-        objective: ObjectiveKind,
+        objectives: tuple[ObjectiveKind, ...],
         nodes: int,
         grace: float,
     ) -> None:
@@ -71,7 +72,7 @@ class BatchJob:
         self._assembled = assembled
         self._request = request
         self._queue = queue
-        self._objective = objective
+        self._objectives = objectives
         self._nodes = nodes
         self._grace = grace
         self._ticket: Ticket | None = None
@@ -223,7 +224,7 @@ class BatchJob:
         A step that srun (22.05) starts while the controller is away waits 130 s, which says nothing about the settings.
         """
         began = read_start(self.place.path)
-        by_time = ended.cause in ("timeout", "bound") or self._objective.wall_time
+        by_time = ended.cause in ("timeout", "bound") or self._objectives[0].wall_time
         if (
             by_time
             and began is not None
@@ -240,7 +241,7 @@ class BatchJob:
             self.place,
             ended,
             self._assembled.injection,
-            self._objective,
+            self._objectives,
             self._facts(began, ended.seconds),
             tuple(self._notes),
         )
@@ -286,7 +287,7 @@ def outcome_of(
     place: Scratch,
     record: EndRecord,
     injection: Injection,
-    objective: ObjectiveKind,
+    objectives: tuple[ObjectiveKind, ...],
     facts: RunFacts,
     notes: tuple[str, ...] = (),
 ) -> Outcome:
@@ -300,7 +301,7 @@ def outcome_of(
             report=report,
             missing=missing,
             injection=injection,
-            objective=objective,
+            objectives=objectives,
             after=record.message,
             notes=notes,
             facts=RunFacts(cache=record.cache),

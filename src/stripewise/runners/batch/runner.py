@@ -12,7 +12,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.errors import StripewiseError, TransientError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
-from stripewise.observe.objectives import kind_of
+from stripewise.observe.objectives import kinds_of
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
 from stripewise.runners.batch.job import GRACE, BatchJob, finished_before, outcome_of
@@ -237,8 +237,8 @@ class BatchRunner(ProgramRunner):
             batch=self._batch if self._directives.lines else self._batch.model_copy(update={"nodes": self._nodes()}),
             directives=self._directives.lines,
         )
-        objective = kind_of(self.experiment.objective.name)
-        job = BatchJob(ready, request, self._queue, objective, self._nodes(), self._grace)
+        objectives = kinds_of(self.experiment.objective)
+        job = BatchJob(ready, request, self._queue, objectives, self._nodes(), self._grace)
         clear_records(place.path)
         place.create({**ready.injection.files, SCRIPT: job_script(work)}, job.record())
         return job
@@ -258,7 +258,7 @@ class BatchRunner(ProgramRunner):
         )
         note = "its job finished while no tuner was attached"
         return outcome_of(
-            launch, place, through, Injection({}, {}, ()), kind_of(self.experiment.objective.name), facts, (note,)
+            launch, place, through, Injection({}, {}, ()), kinds_of(self.experiment.objective), facts, (note,)
         )
 
     def _named(self, name: str, launch: Launch) -> list[str]:

@@ -11,12 +11,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from stripewise.errors import RunFailed, StripewiseError, UserError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
-from stripewise.observe.objectives import kind_of
+from stripewise.observe.objectives import kinds_of
 from stripewise.ownership import written_whole
 from stripewise.requests.experiment import Experiment
 from stripewise.runners import hooks
@@ -119,8 +120,9 @@ class LocalRun:
         for number, line in enumerate((*around.before, *self.launch.before), start=1):
             self._hook(assembled, "before", number, line)
         caches = hooks.empty_caches(around.drop_caches, self._runner.known_files)
-        objective = kind_of(self._runner.experiment.objective.name)
-        with objective.metered() as metrics:
+        objectives = kinds_of(self._runner.experiment.objective)
+        with ExitStack() as meters:
+            metrics = [meters.enter_context(one.metered()) for one in objectives]
             ended = self._program(assembled)
         report, missing = self._place.read_report(self.launch.program)
         failure = ""
@@ -138,8 +140,8 @@ class LocalRun:
                 report=report,
                 missing=missing,
                 injection=assembled.injection,
-                objective=objective,
-                metrics=metrics,
+                objectives=objectives,
+                metrics={name: value for measured in metrics for name, value in measured.items()},
                 after=failure,
                 notes=(*([caches.note] if caches.note else []), *ended.notes),
                 facts=RunFacts(cache=caches.state, nodes=nodes) if nodes else RunFacts(cache=caches.state),

@@ -274,8 +274,10 @@ def _feasibility(
     failures = Failures.of(history)
     if failures.seen:
         # The program fails at random: what has failed may work all the same. What has worked once does work.
-        counts = [sum(run.state is State.FAILED for run in history.trials[int(place)].runs) for place in ended]
-        chance = np.array([failures.chance(count) for count in counts])
+        tried = [history.trials[int(place)] for place in ended]
+        counts = [sum(run.state is State.FAILED for run in trial.runs) for trial in tried]
+        # What has broken a limit of the objective once is no answer.
+        chance = np.array([0.0 if trial.broken else failures.chance(n) for trial, n in zip(tried, counts, strict=True)])
         label = np.where(costs.failed[ended], 2 * chance - 1, 1.0)
     data = Observations(geometry.knots(levels[ended]), label, np.ones(len(ended)), np.zeros(len(ended)))
     fitted = fit(geometry, data.take(np.arange(min(len(ended), _MOST_FITTED))))

@@ -80,7 +80,7 @@ class RunCosts:
         counted = [
             (place, run, run.value)
             for place, trial in enumerate(history.trials)
-            for run in trial.runs
+            for run in (() if trial.broken else trial.runs)
             if run.phase is Phase.SEARCH and run.state in (State.FINISHED, State.PRUNED) and run.value is not None
         ]
         runs = tuple(run for _, run, _ in counted)

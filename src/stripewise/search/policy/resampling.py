@@ -222,10 +222,10 @@ class Failures:
             states = [run.state for run in trial.runs if run.state.ended]
             reasons = {_strip_numbers(run.reason) for run in trial.runs if run.state is State.FAILED}
             failures = states.count(State.FAILED)
-            if len(states) > failures:
+            if len(states) > failures and not trial.broken:
                 working, runs, failed = working + 1, runs + len(states), failed + failures
                 harmless |= reasons
-            elif failures > 1:
+            elif failures > 1 or trial.broken:
                 broken += 1
                 suspect |= reasons
         return cls(
@@ -254,7 +254,7 @@ def find_failed_once(history: History, *, at_once: bool = False) -> list[Trial]:
     found = []
     for trial in history.trials:
         runs = [run for run in trial.runs if run.phase is Phase.SEARCH]
-        if trial.role is not Role.CANDIDATE or [run.state for run in runs] != [State.FAILED]:
+        if trial.role is not Role.CANDIDATE or [run.state for run in runs] != [State.FAILED] or trial.broken:
             continue
         waited = at_once or latest - runs[0].number >= _LATER
         if waited and _strip_numbers(runs[0].reason) not in failures.given_up:

@@ -173,12 +173,13 @@ def definition_of(given: Mapping[str, str]) -> tuple[Experiment, str | None]:
 def _objective(given: Mapping[str, str]) -> dict[str, Any]:
     name = given.get("objective", "elapsed")
     text = given.get(f"objective_text_{name}", "")
-    found = {"name": f"{name}:{text}" if text else name}
+    found: dict[str, Any] = {"name": f"{name}:{text}" if text else name}
     found |= {
         key: given[f"objective_{key}"].strip()
         for key in ("direction", "unit", "program")
         if given.get(f"objective_{key}", "").strip()
     }
+    found["subject_to"] = _split_text(given.get("objective_subject_to", ""))
     parse_objective(found["name"], found.get("direction"), found.get("unit"))
     return found
 
@@ -236,6 +237,7 @@ def values_of(experiment: Experiment, folder: str, data: Path) -> dict[str, str]
         "objective_direction": experiment.objective.direction or "",
         "objective_unit": experiment.objective.unit or "",
         "objective_program": experiment.objective.program,
+        "objective_subject_to": "\n".join(experiment.objective.subject_to),
     }
     sampler = "optuna" if experiment.sampler.startswith("optuna:") else experiment.sampler
     own["sampler_name"] = sampler
