@@ -285,10 +285,12 @@ class Planner:
             may_pass = self.schedule.may_pass(may_pass, found=self.candidate(trials) is not None)
         if fewest and passed > may_pass:
             return Finish(f"{self.schedule.counted(may_pass)} have passed, and the next are the proof's")
-        # Nothing is kept for a confirmation while there is nothing to confirm, or where the whole limit is too short.
-        usual = self.experiment.warmup + 2 + reserve
-        possible = self.candidate(trials) is not None and self._time_for(trials, Spent(0, 0.0, 0.0), usual)
-        kept = reserve if possible else 0
+        kept = reserve
+        if not self._time_for(trials, spent, 1 + kept):
+            # Nothing is kept for a proof while there is nothing to prove, or where the whole limit is too short.
+            usual = self.experiment.warmup + 2 + reserve
+            possible = self._time_for(trials, Spent(0, 0.0, 0.0), usual) and self.candidate(trials) is not None
+            kept = reserve if possible else 0
         if not self._time_for(trials, spent, 1 + kept):
             what = "kept for the confirmation" if kept else "too short for another run"
             return Finish(f"the rest of the time or node-hours is {what}")
@@ -341,7 +343,8 @@ class Planner:
             Whether something is left that the experiment asks for.
         """
         found = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
-        if not found and not self.experiment.budget.spend_all:
+        known = self.stored is not None or any(trial.role is Role.CEILING for trial in trials)
+        if not found and known and not self.experiment.budget.spend_all:
             found = reached(trials, self.candidate(trials), self.stored)
         if found or wanted or not self._may_save:
             return found or ""
