@@ -362,7 +362,7 @@ def exchange_costs(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         kind,
         weigh(activity, limits, share),
         f"a rank spends {called:.3g} s in collective {calls}, and requests to the file system take {requests:.2g} s of "
-        "it; the rest is exchange between ranks, and waiting for each other",
+        "it; the rest is exchange between ranks, and waiting",
         {"seconds": round(called, 3), "request_seconds": round(requests, 3), "piece_bytes": piece},
         top({path: file.bytes for path, file in files.items()}),
         proposal=join_proposals(
