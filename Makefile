@@ -69,9 +69,10 @@ WHOLE := $(addprefix tests/integration/test_,$(addsuffix .py,runtime_standard_ab
 test: $(VENV)/.dev $(OPENMPI)/.run ## every test that needs no service or cluster
 	STRIPEWISE_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) $(addprefix --ignore=,$(WHOLE))
 
-# What depends most on other packages: commands, service, stores, models, logs. The pages of reference are made with the newest Typer.
+# What depends most on other packages: commands, service, stores, models, logs. Texts, imports and meanings depend on none; the
+# pages of reference are made with the newest Typer.
 LOWEST_TESTS := tests/integration/test_cli.py tests/integration/test_server_hub.py tests/integration/test_diagnosis_ingest.py tests/contract/test_stores.py
-LOWEST_TESTS += --deselect tests/unit/test_docs_reference.py::test_options_of_commands_and_parameters_of_stacks_are_those_of_the_program
+LOWEST_TESTS += $(foreach name,docs_reference printed_text rooms meaning,--ignore tests/unit/test_$(name).py)
 
 lowest: $(LOWEST)/.run ## quick tests with the lowest versions that pyproject.toml admits
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS) tests/unit -m "not slow"
