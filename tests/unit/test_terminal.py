@@ -243,6 +243,15 @@ def test_tables_fold_what_does_not_fit_and_lose_nothing():
     assert "…" not in console.file.getvalue()
 
 
+def test_no_line_of_a_table_ends_with_blanks(capsys):
+    table = output.grid("name", "value")
+    table.add_row("a", "a longer value")
+    table.add_row("b", "")
+    output.console.print(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [line.rstrip() for line in lines] == ["name  value", "a     a longer value", "b"]
+
+
 def test_texts_do_not_steer_the_terminal(capsys):
     output.say("a\x1b]0;x\x1b\\b\x9b31m\u202ec\nd")
     table = output.grid("name")

@@ -28,16 +28,35 @@ _PIPE_WIDTH = 200
 
 
 class _Plain(Console):
-    """A console that shows control characters in texts instead of sending them: a log's names must not steer it."""
+    """A console that shows control characters in texts instead of sending them: a log's names must not steer it.
+
+    Lines end with their last character, where a table would fill them with blanks.
+    """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Give what is printed, with control characters written out."""
+        line: list[Segment] = []
         for segment in super().render(renderable, options):
             text = segment.text
-            if segment.control is None and not (text.isascii() and text.isprintable()) and text != "\n":
-                yield Segment(show_controls(text), segment.style)
-            else:
+            if text == "\n":
+                yield from _strip_end(line)
                 yield segment
+                line = []
+            elif segment.control is None and not (text.isascii() and text.isprintable()):
+                line.append(Segment(show_controls(text), segment.style))
+            else:
+                line.append(segment)
+        yield from line
+
+
+def _strip_end(line: list[Segment]) -> list[Segment]:
+    """Leave out the blanks at the end of a line."""
+    kept = list(line)
+    while kept and kept[-1].control is None and not kept[-1].text.rstrip(" "):
+        kept.pop()
+    if kept and kept[-1].control is None:
+        kept[-1] = Segment(kept[-1].text.rstrip(" "), kept[-1].style)
+    return kept
 
 
 def _console(*, stderr: bool) -> Console:
