@@ -7,7 +7,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
+from rich.markup import render
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli import output, progress
@@ -241,6 +244,18 @@ def test_tables_fold_what_does_not_fit_and_lose_nothing():
     table.add_row("romio_cb_write=disable", "ind_wr_buffer_size=1")
     console.print(table)
     assert "…" not in console.file.getvalue()
+
+
+@given(st.text(r"\[]aA/b= #", max_size=9).map(lambda text: f"{text}."))
+def test_texts_within_markup_stay_what_they_are(text):
+    assert render(output.escape(text), emoji=False).plain == text
+
+
+def test_patterns_are_printed_as_they_were_given(capsys):
+    output.remark(r"regex:\[AU\] \(%\) \\")
+    output.say(r"regex:\[AU\] [b]c\\")
+    said = capsys.readouterr()
+    assert (said.err, said.out) == ("regex:\\[AU\\] \\(%\\) \\\\\n", "regex:\\[AU\\] [b]c\\\\\n")
 
 
 def test_no_line_of_a_table_ends_with_blanks(capsys):

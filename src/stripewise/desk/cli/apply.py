@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.catalogue.meaning import check_combination, check_plan
 from stripewise.catalogue.plan import Plan
@@ -24,7 +23,7 @@ from stripewise.desk.cli.options import (
     identifiers_and_files,
     pairs,
 )
-from stripewise.desk.cli.output import notes, print_json, prose, say, write_text
+from stripewise.desk.cli.output import escape, notes, print_json, prose, say, write_text
 from stripewise.desk.cli.plain import tell
 from stripewise.desk.cli.plan_run import (
     NO_SETTINGS,

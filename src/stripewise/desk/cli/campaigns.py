@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.desk.cli.campaign_progress import cost_lines, list_changes
 from stripewise.desk.cli.options import (
@@ -25,7 +24,19 @@ from stripewise.desk.cli.options import (
     YesOption,
     check_place,
 )
-from stripewise.desk.cli.output import ask, console, duration, grid, notes, number, print_json, prose, remark, say
+from stripewise.desk.cli.output import (
+    ask,
+    console,
+    duration,
+    escape,
+    grid,
+    notes,
+    number,
+    print_json,
+    prose,
+    remark,
+    say,
+)
 from stripewise.desk.cli.standard_input import refuse_input
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Measuring

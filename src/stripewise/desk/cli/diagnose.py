@@ -9,12 +9,12 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.desk.cli.options import JsonOption, ServerOption, StoreOption, check_place, pairs
 from stripewise.desk.cli.output import (
     console,
     duration,
+    escape,
     fold_text,
     notes,
     overwritten,

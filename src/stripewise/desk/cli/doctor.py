@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from stripewise.desk.cli.options import JsonOption, StoreOption
-from stripewise.desk.cli.output import console, print_json, remark
+from stripewise.desk.cli.output import console, escape, print_json, remark
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runners.native.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build, observer_for
 from stripewise.runners.native.compiler import ask_compiler, find_compiler

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.options import JsonOption, check_place
-from stripewise.desk.cli.output import console, grid, print_json, say, write_text
+from stripewise.desk.cli.output import console, escape, grid, print_json, say, write_text
 from stripewise.diagnose.filters import (
     Expected,
     candidates,

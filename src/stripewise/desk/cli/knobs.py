@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.options import IdArgument, JsonOption, ServerOption, StoreOption
-from stripewise.desk.cli.output import console, print_json, prose, remark, say
+from stripewise.desk.cli.output import console, escape, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.diagnose.knobs import MPI, Surroundings, explain, files_in, named_hints, review_script
 from stripewise.documents import read_document

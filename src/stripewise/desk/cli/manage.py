@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.desk.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption, identifiers
 from stripewise.desk.cli.output import (
     complete_commands,
     console,
+    escape,
     grid,
     notes,
     number,

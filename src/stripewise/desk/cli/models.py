@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.desk.cli.options import (
     JsonOption,
@@ -21,6 +20,7 @@ from stripewise.desk.cli.output import (
     Ticker,
     console,
     duration,
+    escape,
     grid,
     number,
     print_json,

@@ -15,9 +15,10 @@ from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
+from rich.markup import escape as escape_tags
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from stripewise.desk.cli.plain import fold, show_controls
 from stripewise.errors import UserError
@@ -79,8 +80,9 @@ UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.
 
 def print_error(error: object) -> None:
     """Print an error, or what else ends a command, in one line."""
-    text = escape(fold_text(f"stripewise: {complete_commands(str(error))}", notes))
-    notes.print(text.replace("stripewise:", "[bold red]stripewise:[/]", 1) if notes.is_terminal else text)
+    text = Text(fold_text(f"stripewise: {complete_commands(str(error))}", notes))
+    text.stylize("bold red", 0, len("stripewise:"))
+    notes.print(text)
 
 
 _PLAINER = {
@@ -113,14 +115,22 @@ def print_usage(error: Exception, path: str, fix: str = "") -> None:
         print_error(f"{message}; {fix or f'see {path} --help'}")
 
 
+_NO_TAG = re.compile(r"\\(?=\[(?![a-z#/@][^\[]*\]))")
+
+
+def escape(text: str) -> str:
+    """Write a text as markup that prints it: Rich's own loses the backslash before a bracket that begins no tag."""
+    return escape_tags(_NO_TAG.sub(r"\\\\", text))
+
+
 def say(text: str, style: str | None = None, end: str = "\n") -> None:
     """Print a text of a result as it is: nothing in it is markup."""
-    console.print(escape(text), style=style, end=end)
+    console.print(text, style=style, end=end, markup=False)
 
 
 def prose(text: str, style: str | None = None, on: Console = console) -> None:
     """Print sentences as they are: a terminal breaks them between words and indents what follows the first line."""
-    on.print(escape(fold_text(text, on)), style=style)
+    on.print(fold_text(text, on), style=style, markup=False)
 
 
 def fold_text(text: str, on: Console) -> str:
@@ -130,7 +140,7 @@ def fold_text(text: str, on: Console) -> str:
 
 def remark(text: str, end: str = "\n") -> None:
     """Print a text to standard error: nothing in it is markup, and a terminal breaks its lines between words."""
-    notes.print(escape("\n".join(fold_text(line, notes) for line in text.split("\n"))), end=end)
+    notes.print("\n".join(fold_text(line, notes) for line in text.split("\n")), end=end, markup=False)
 
 
 def grid(*headings: str, padding: tuple[int, int, int, int] = (0, 1, 0, 1)) -> Table:
@@ -173,7 +183,7 @@ def print_rows(label: str, headings: Sequence[str], rows: Sequence[tuple[str, Se
 def overwritten(text: str) -> None:
     """Print a line of progress to a terminal, where the next one replaces it."""
     # Folding would take the blanks away that cover a longer line before this one.
-    notes.print(escape(text[: notes.width - 1]), end="")
+    notes.print(text[: notes.width - 1], end="", markup=False)
     # Not through the console, which lets no text move the cursor.
     notes.file.write("\r")
     notes.file.flush()

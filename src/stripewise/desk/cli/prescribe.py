@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.desk.cli.options import (
     JsonOption,
@@ -15,7 +14,7 @@ from stripewise.desk.cli.options import (
     TableStackOption,
     pairs,
 )
-from stripewise.desk.cli.output import console, grid, number, print_json, prose, say, write_text
+from stripewise.desk.cli.output import console, escape, grid, number, print_json, prose, say, write_text
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Question
 from stripewise.desk.local import model_with

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.help import ProgramCommand, shown_as
 from stripewise.desk.cli.options import JsonOption, check_place
-from stripewise.desk.cli.output import notes, number, print_json, prose, remark, write_text
+from stripewise.desk.cli.output import escape, notes, number, print_json, prose, remark, write_text
 from stripewise.desk.cli.plan_run import ended_as, started_as_by_shell
 from stripewise.documents import read_document
 from stripewise.engine.fidelity import Done, Faithfulness

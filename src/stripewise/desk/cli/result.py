@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-
 from stripewise.catalogue.carriers import HDF5
 from stripewise.catalogue.plan import Plan
-from stripewise.desk.cli.output import complete_commands, console, duration, number, print_json, prose, say
+from stripewise.desk.cli.output import complete_commands, console, duration, escape, number, print_json, prose, say
 from stripewise.observe.objectives import timing
 from stripewise.output.markup import capitalised, list_changes, value_text, write_setting
 from stripewise.result import Effect, Interval, Result, Summary

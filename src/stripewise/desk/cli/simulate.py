@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from pydantic import BaseModel
-from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.options import JsonOption
-from stripewise.desk.cli.output import console, grid, number, print_json, print_rows, write_text
+from stripewise.desk.cli.output import console, escape, grid, number, print_json, print_rows, write_text
 from stripewise.documents import parse_document, read_document
 from stripewise.lab.engine import BOUNDS, SimulatedOutcome
 from stripewise.lab.fit import BANDWIDTHS, KEYS, Errors, Fit, fit, read_measured, site_toml
