@@ -41,13 +41,13 @@ Each figure here is of one kind:
 TAIL = """## Run them
 
 ```
-python -m benchmarks.studies all --simulated    # everything that launches nothing
+python -m benchmarks.studies all --simulated    # everything that launches nothing: 27 minutes on two cores
 python -m benchmarks.studies all                # also programs on this machine, and on the test bed and a slow disk as root (hours)
 python -m benchmarks.studies all --quick        # a small version, to see that it works; runs in CI
 python -m benchmarks.studies page               # these pages from the results; a test compares them
 ```
 
-Seeds are fixed. Each step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one. All tables are there too, as `NAME.md`."""
+Each step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one. All tables are there too, as `NAME.md`."""
 
 
 def load(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:

@@ -77,16 +77,17 @@ def test_programs_that_leave_root_print_no_error_of_the_loader(
 ) -> None:
     require(os.geteuid() == 0, "leaving root needs root")
     assert tmp_path.parent.parent.stat().st_mode & 0o077 == 0  # a folder that only root may enter
+    library = shutil.copy(accelerator, tmp_path)
     command = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", "env"]
     if how == "chroot":
         program = shutil.which("env") or ""
-        for library in subprocess.check_output(["ldd", program], text=True).replace("(", " ").split():
-            if library.startswith("/"):
-                (tmp_path / library[1:]).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(library, tmp_path / library[1:])
+        for needed in subprocess.check_output(["ldd", program], text=True).replace("(", " ").split():
+            if needed.startswith("/"):
+                (tmp_path / needed[1:]).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(needed, tmp_path / needed[1:])
         command = ["chroot", str(tmp_path), f"/{Path(shutil.copy(program, tmp_path)).name}"]
     other = "libc.so.6"
-    for preload, left in ((f"{accelerator}:{other}", other), (str(accelerator), "")):
+    for preload, left in ((f"{library}:{other}", other), (library, "")):
         variables = {"PATH": os.environ["PATH"], "LD_PRELOAD": preload, "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
         assert done.stderr == "" and f"LD_PRELOAD={left}\n" in done.stdout
