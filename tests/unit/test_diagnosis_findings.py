@@ -701,6 +701,18 @@ def test_requests_weigh_little_where_collective_calls_spend_their_time_elsewhere
         assert ("exchange-costs" in found) == bool(beneath)
 
 
+def test_time_in_collective_calls_is_that_of_the_mean_rank_of_the_job() -> None:
+    one = {"mpiio": {"write": calls(64, KIB)}, "modes": {"collective_writes": 64}, "view_piece": 4}
+    pair = {**one, "ranks": 2, "beneath": {"write": {"ranks": 1, "exchange": (3.9, 4.0)}}}
+    found = next(one for one in diagnose(activity(pair, pair)).findings if one.kind.code == "exchange-costs")
+    assert found.evidence["seconds"] == 2.0  # and not 4: each rank uses one of the two files
+    views = {**pair, "modes": {"collective_writes": 64, "views": 6}}
+    found = next(one for one in diagnose(activity(views)).findings if one.kind.code == "exchange-costs")
+    assert "pieces" not in found.says
+    alone = {**pair, "ranks": 1}
+    assert "exchange-costs" not in {one.kind.code for one in diagnose(activity(alone, alone)).findings}
+
+
 def test_requests_of_ompio_are_not_timed() -> None:
     beneath = {"write": {"ranks": 1, "exchange": (53.0, 53.2)}}
     file = collective(64 * KIB, calls(2, 2 * MIB), beneath=beneath, driver="OMPIO")

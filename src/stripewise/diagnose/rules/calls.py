@@ -350,19 +350,20 @@ def exchange_costs(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     each = [(file, way) for file, way in each if not _saves_nothing(file, limits)]
     if not each:
         return
-    times = [split_collective(file, way) for file, way in each]
-    called, requests = (sum(column) for column in zip(*times, strict=True))
-    exchanging = sum(file.ranks * (whole - own) for (file, _), (whole, own) in zip(each, times, strict=True))
+    # Files may be those of other ranks each: what all ranks spend is shared out among those of the job.
+    times = [tuple(file.ranks * seconds for seconds in split_collective(file, way)) for file, way in each]
+    called, requests = (sum(column) / activity.job.ranks for column in zip(*times, strict=True))
     files, ways = {file.path: file for file, _ in each}, list(dict.fromkeys(way for _, way in each))
-    pieces = {file.view_piece for file, _ in each}
+    # Only the last view of a file is known.
+    pieces = {file.view_piece if file.modes and file.modes.views <= file.ranks else None for file, _ in each}
     piece = pieces.pop() if len(pieces) == 1 else None
     calls = " and ".join(f"{way}s" for way in ways) + ("" if piece is None else f" of pieces of {format_size(piece)}")
-    share = activity.share(exchanging)
+    share = activity.share((called - requests) * activity.job.ranks)
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"a rank spends {called:.3g} s in collective {calls}, and requests to the file system take {requests:.2g} s of "
-        "it; the rest is exchange between ranks, and waiting",
+        f"the mean rank spends {called:.3g} s in collective {calls}, and requests to the file system take "
+        f"{requests:.2g} s of it; the rest is exchange between ranks, and waiting",
         {"seconds": round(called, 3), "request_seconds": round(requests, 3), "piece_bytes": piece},
         top({path: file.bytes for path, file in files.items()}),
         proposal=join_proposals(

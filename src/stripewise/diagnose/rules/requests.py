@@ -112,8 +112,8 @@ def split_collective(file: FileActivity, direction: str) -> tuple[float, float]:
         average. Ranks without requests wait for those that make them.
     """
     within: Within = getattr(file.beneath, direction) if file.beneath is not None else Within()
-    # OMPIO makes asynchronous requests, which take no time in any system call.
-    if within.exchange is None or not within.ranks or ompio([file]):
+    # One rank has nobody to exchange with. OMPIO makes asynchronous requests, which take no time in any system call.
+    if within.exchange is None or not within.ranks or file.ranks < 2 or ompio([file]):
         return 0.0, 0.0
     outside, whole = within.exchange
     return whole / file.ranks, (whole - outside) / within.ranks
