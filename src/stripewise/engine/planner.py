@@ -74,7 +74,6 @@ from stripewise.trial import History, Phase, Role, Run, State, Trial
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _PAIRING_STREAM = 1 << 41
-_LOOSEN = "start from values that keep the limit, or loosen it: a gain is a ratio to a default that counts"
 _NOT_YET = -1
 """In place of a candidate's trial before one is chosen."""
 _KEPT_GAIN = 0.75
@@ -242,9 +241,10 @@ class Planner:
                     f"the function fails with the default configuration: {failed[-1].reason}",
                     "correct it, or start from another default; to a value that can reach zero, add a constant",
                 )
+            _check_limits_of_default(failed[-1])
             raise NothingWorks(
                 f"the program fails as it is, before any setting is changed: {failed[-1].reason}",
-                _LOOSEN if failed[-1].facts.broken else "make the command work by itself first",
+                "make the command work by itself first",
             )
         warm = sum(run.state is State.FINISHED for run in warmups) >= self.experiment.warmup
         if not warm and len(warmups) - self.experiment.warmup < _TRIES_OF_DEFAULT - 1 and not default.values:
@@ -252,9 +252,10 @@ class Planner:
         searched = [run for run in tries if run.phase is Phase.SEARCH]
         if not default.values:
             if len(searched) >= (_TRIES_ONCE_IT_WORKED if works else _TRIES_OF_DEFAULT):
+                _check_limits_of_default(searched[-1])
                 raise NothingWorks(
                     f"the default settings gave no value in {count_of(len(searched), 'run')}: {searched[-1].reason}",
-                    _LOOSEN if searched[-1].facts.broken else "check the objective and the program's output",
+                    "check the objective and the program's output",
                 )
             return self._plan(trials, default, Phase.SEARCH)
         if self.reference and not any(trial.role is Role.REFERENCE for trial in trials):
@@ -708,6 +709,14 @@ class Planner:
     def _plan(self, trials: Sequence[Trial], trial: Trial, phase: Phase, *, new: bool = False) -> Planned:
         number = sum(len(t.runs) for t in trials)
         return Planned(replace(trial, runs=()), Run(number, trial.number, phase), new)
+
+
+def _check_limits_of_default(failed: Run) -> None:
+    """Refuse to search where the default breaks a limit of the objective: gains are ratios to it."""
+    if failed.facts.broken:
+        raise NothingWorks(
+            f"the default {failed.reason}", "loosen the limit in a new experiment, or make the default keep it"
+        )
 
 
 def _find_tested(trials: Sequence[Trial], runs: Sequence[Run], number: int) -> Trial:
