@@ -167,6 +167,12 @@ def test_what_says_which_settings_acted_is_loaded_by_pieces() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_merging_what_processes_left_loads_no_schemas() -> None:
+    program = "import sys, stripewise.observe.places, stripewise.observe.processes; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_observing_takes_the_short_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

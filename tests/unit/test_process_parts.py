@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -171,17 +172,35 @@ def test_what_was_merged_is_not_merged_again_from_the_parts_that_are_left(tmp_pa
     assert merge_parts(tmp_path, report) and not left.exists() and report.read_text() == whole
 
 
-@pytest.mark.parametrize("damaged", [False, True])
-def test_a_report_of_the_runtime_is_added_to_once_and_never_replaced(tmp_path: Path, damaged: bool) -> None:
+def test_a_report_of_the_runtime_is_added_to_once_and_never_replaced(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    report.write_text(runtime_report("/app", 10.5, 2**20)[: 40 if damaged else None])
+    report.write_text(runtime_report("/app", 10.5, 2**20))
     for _ in range(2):
         (tmp_path / f"{PREFIX}1-1").write_bytes(run_by(b"/app", 10 * SECOND, 100))
         assert merge_parts(tmp_path, report)
-    if damaged:
-        assert len(report.read_text()) == 40
-    else:
-        assert read_report_file(report).totals.bytes_written == 2**20 + 100
+    assert read_report_file(report).totals.bytes_written == 2**20 + 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[:40],
+        lambda text: text.replace('"bytes_written": 0', '"bytes_written": "many"'),
+        lambda text: text.replace('"start": 10.5', '"start": "soon"'),
+        lambda text: text.replace('"totals": {', '"totals": 5, "others": {'),
+        lambda text: text.replace('"files"', '"processes": [1], "files"'),
+        lambda text: text.replace(f'"version": {REPORT_VERSION}', '"version": 0'),
+        lambda _: "[" * 100_000,
+    ],
+)
+def test_a_damaged_report_stays_as_it_is(tmp_path: Path, change: Callable[[str], str]) -> None:
+    report = tmp_path / "report.json"
+    report.write_text(damaged := change(runtime_report("/app", 10.5, 0)))
+    (tmp_path / f"{PREFIX}1-1").write_bytes(run_by(b"/app", 10 * SECOND, 100))
+    assert merge_parts(tmp_path, report)
+    assert report.read_text() == damaged
+    with pytest.raises(UserError):
+        read_report_file(report)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ from stripewise.observe.activity import (
     SystemCalls,
     Within,
 )
-from stripewise.observe.report import MATTERS, FileReport, Operation, Pattern, Posix, Report, ReportedProcess
+from stripewise.observe.plain_report import MATTERS
+from stripewise.observe.report import FileReport, Operation, Pattern, Posix, Report, ReportedProcess
 from stripewise.observe.report import SystemCalls as ReportedCalls
 
 _UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads are not judged"

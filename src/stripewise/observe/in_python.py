@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from stripewise.observe.left import python_parts_in
-from stripewise.observe.report import ReportedLoader, ReportedObject, ReportPart, SettingOutcome, report_of_processes
+from stripewise.observe.plain_report import report_of_processes
+from stripewise.observe.report import ReportedLoader, ReportedObject, ReportPart, SettingOutcome
 
 _MOST_PARTS = 20_000
 _MOST_BYTES = 1 << 20
@@ -35,10 +35,10 @@ class _Part(ReportPart):
     objects: list[_Object] = Field(default_factory=list)
 
 
-def read_parts(folder: Path) -> list[_Part]:
-    """Read the whole parts of a folder: others were written by a process that is not one of Stripewise's."""
+def read_parts(paths: Sequence[Path]) -> list[_Part]:
+    """Read the parts that are whole: others were written by a process that is not one of Stripewise's."""
     found = []
-    for path in python_parts_in(folder)[:_MOST_PARTS]:
+    for path in paths[:_MOST_PARTS]:
         try:
             if path.stat().st_size <= _MOST_BYTES:
                 found.append(_Part.model_validate_json(path.read_bytes()))

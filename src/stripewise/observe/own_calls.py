@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stripewise.observe.plain_report import over_all
 from stripewise.observe.process_part import Process, decode_field
-from stripewise.observe.report import over_all
 
 _DIRECTIONS = (("read", "bytes_read"), ("write", "bytes_written"))
 _SLACK = 0.05

@@ -13,10 +13,9 @@ import numpy as np
 
 from stripewise.catalogue.carriers import LAYOUT, POSIX
 from stripewise.catalogue.filesystems.base import mount_type
-from stripewise.errors import StripewiseError
-from stripewise.observe.in_python import read_parts, with_python
 from stripewise.observe.left import parts_in, python_parts_in, reports_of
 from stripewise.observe.own_calls import add_own_calls, shared_out
+from stripewise.observe.plain_report import MATTERS, is_program, no_program, read_plain, report_of_processes
 from stripewise.observe.process_part import (
     GIVEN,
     METADATA,
@@ -27,7 +26,6 @@ from stripewise.observe.process_part import (
     decode_field,
     read_part,
 )
-from stripewise.observe.report import MATTERS, PosixCalls, is_program, no_program, read_report, report_of_processes
 from stripewise.ownership import written_whole
 
 _MOST_PARTS = 20_000
@@ -58,13 +56,17 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
         If the report cannot be written.
     """
     merged = _merge_own_calls(folder, report, program)
-    if not (parts := read_parts(folder)):
+    if not (left := python_parts_in(folder)):
+        return merged
+    from stripewise.observe.in_python import read_parts, with_python  # noqa: PLC0415  schemas are slow to load
+
+    if not (parts := read_parts(left)):
         return merged
     path = next(iter(reports_of(report)), report)
-    known = _read_report(path) if path.exists() else None
+    known = read_plain(path) if path.exists() else None
     if known is None or known:  # a damaged one stays as it is
         _write(path, with_python(known, parts))
-    for part in python_parts_in(folder):
+    for part in left:
         part.unlink(missing_ok=True)
     return True
 
@@ -75,7 +77,7 @@ def _merge_own_calls(folder: Path, report: Path, program: str) -> bool:
     if not processes:
         return False
     _inherit_scripts(processes)
-    reports = {path: known for path in reports_of(report) if (known := _read_report(path)) is not None}
+    reports = {path: known for path in reports_of(report) if (known := read_plain(path)) is not None}
     beside = {path: known for path, known in reports.items() if known.get("job", {}).get("interface") != "posix"}
     owned = shared_out(processes, list(beside.values()), bool(program))
     for (path, known), own in zip(beside.items(), owned, strict=True):
@@ -102,19 +104,6 @@ def _report_alone(processes: Sequence[Process], cut: bool, program: str) -> dict
 def _write(report: Path, found: Mapping[str, Any]) -> None:
     with written_whole(report) as part:
         part.write_text(json.dumps(found) + "\n", "utf-8")
-
-
-def _read_report(report: Path) -> dict[str, Any] | None:
-    """Give a report that is there already; empty if it is damaged, of which its readers tell."""
-    try:
-        content = report.read_text("utf-8")
-        read_report(content, str(report))
-        found: dict[str, Any] = json.loads(content)
-    except OSError:  # whoever writes it will be told
-        return None
-    except (ValueError, StripewiseError):
-        return {}
-    return found
 
 
 def _has_processes(report: Mapping[str, Any], processes: Sequence[Process]) -> bool:
@@ -282,7 +271,7 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
         },
         "view": None,
         "pattern": patterns,
-        "posix": PosixCalls().model_dump(mode="json", exclude_none=True),
+        "posix": {},
         "layout": _layout(used),
         "info": {},
         "decision": None,

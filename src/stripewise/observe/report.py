@@ -17,9 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
-
-MATTERS = 0.01
-"""Share of the bytes below which files do not count for a bandwidth."""
+from stripewise.observe.plain_report import is_program, no_program, over_all
 
 
 class ReportPart(BaseModel):
@@ -396,32 +394,6 @@ class Report(ReportPart):
         return kept.model_dump(mode="json", exclude_unset=True)
 
 
-def report_of_processes(
-    job: Mapping[str, Any], totals: Mapping[str, Any], files: Sequence[Mapping[str, Any]] = ()
-) -> dict[str, Any]:
-    """Give a report of processes that were observed without the runtime, of whose MPI nothing is known."""
-    return {
-        "format": REPORT_FORMAT,
-        "version": REPORT_VERSION,
-        "runtime": {"version": "", "mode": "observe", "plan": None, "plan_id": None, "plan_error": None},
-        "mpi": {"library": "", "abi": "", "io": "unknown"},
-        "job": {**job, "interface": "posix"},
-        "totals": totals,
-        "files": files,
-    }
-
-
-def is_program(program: str, executable: str, script: str = "") -> bool:
-    """Whether a process ran the program that the user named: by the executable's path or name, or by its script."""
-    return program in (executable, PurePath(executable).name, *([script] if script else []))
-
-
-def no_program(program: str, started: Sequence[str]) -> UserError:
-    """Give the error for a program that a command did not start."""
-    names = ", ".join(dict.fromkeys(PurePath(executable).name for executable in started))
-    return UserError(f"no program of the command is called {program}: it started {names}")
-
-
 def sum_reports(reports: Sequence[Report], program: str = "") -> Report:
     """Give one report for the MPI programs of a command, in the order in which they ended.
 
@@ -500,12 +472,6 @@ def _program_of(report: Report) -> ReportedProgram:
         bytes_read=totals.bytes_read,
         bytes_written=totals.bytes_written,
     )
-
-
-def over_all(rates: Sequence[tuple[int, float | None]]) -> float | None:
-    """The rate at which amounts pass one after another, each at its own."""
-    known = [(amount, rate) for amount, rate in rates if amount and rate]
-    return sum(amount for amount, _ in known) / sum(amount / rate for amount, rate in known) if known else None
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -8,7 +8,7 @@ from stripewise.errors import RunFailed, UserError
 from stripewise.launch import Outcome
 from stripewise.observe.activity import Activity
 from stripewise.observe.objectives.base import Conditions, ObjectiveKind, Phases
-from stripewise.observe.report import over_all
+from stripewise.observe.plain_report import over_all
 
 _MIB = 2**20
 
