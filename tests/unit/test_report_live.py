@@ -266,6 +266,20 @@ def test_confirming_again_holds_the_users_own_parameters_at_their_default():
         ]
 
 
+def test_confirming_again_knows_the_default_of_files_before_its_first_run():
+    experiment = Experiment.model_validate({"command": "x", "stacks": ["lustre"]})
+    workload = Workload(operation="write", nodes=1, processes_per_node=4)
+    bound = bind_space(experiment, Circumstances(workload, "romio", present={"stripe_size": 1 << 20}))
+    default = dict(bound.space.default)
+    best = {**default, "stripe_size": 65536}
+    record, _ = finished(
+        default__configuration=default, best__configuration=best, space=describe_space(bound).as_json()
+    )
+    again = confirm_again(replace(record, experiment=experiment), pairs=6)
+    space = bind_space(again, Circumstances(workload, "romio")).space
+    assert [{**default, **space.configuration(row)} for row in space.enumerate()] == [best, default]
+
+
 def own_only(parameter):
     """Leave out what the stacks have."""
     return "" if parameter.carrier is ARGUMENT else "not asked for"

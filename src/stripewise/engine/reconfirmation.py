@@ -83,7 +83,8 @@ def confirm_again(
         parameters.setdefault(name, {"exclude": name not in changed})
     for name, value in changed.items():
         entry = {key: given for key, given in parameters[name].items() if key not in ("low", "high")}
-        parameters[name] = {**entry, "values": _order_values([default[name], value])}
+        # Before its first run nobody knows the default that a folder or the program itself gives.
+        parameters[name] = {**entry, "values": _order_values([default[name], value]), "default": default[name]}
     together = " and ".join(f"{name} == {_write_literal(value)}" for name, value in changed.items())
     apart = " and ".join(f"{name} == {_write_literal(default[name])}" for name in changed)
     if result.families:
