@@ -1,10 +1,12 @@
 """Exports say everything, or say what they cannot."""
 
 import os
+import re
 import shutil
 import subprocess
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -121,8 +123,19 @@ def test_shell_needs_no_preload_for_hints_alone(tmp_path):
     made = export(HINTS, "shell")
     assert "LD_PRELOAD" not in made.text
     path = run_shell(made.text, "ROMIO_HINTS", tmp_path)
-    assert path == str(tmp_path / "stripewise.hints")
-    assert (tmp_path / "stripewise.hints").read_text() == export(HINTS, "hints").text
+    assert Path(path).parent == tmp_path
+    assert Path(path).read_text() == export(HINTS, "hints").text
+
+
+def test_two_exports_of_one_folder_keep_their_settings(tmp_path):
+    def run(plan, name):
+        return Path(run_shell(export(plan, "shell", library="/x").text, name, tmp_path)).read_text()
+
+    for plan, name in ((LUSTRE, "STRIPEWISE_PLAN"), (HINTS, "ROMIO_HINTS")):
+        other = replace(plan, settings=plan.settings[1:])
+        before = run(plan, name)
+        assert run(other, name) != before
+        assert before in [file.read_text() for file in tmp_path.iterdir()]
 
 
 @pytest.mark.slow
@@ -132,7 +145,7 @@ def test_shell_preloads_directly_before_the_program_where_needed(tmp_path):
     assert last.endswith('env LD_PRELOAD="$STRIPEWISE_LIBRARY${LD_PRELOAD:+:$LD_PRELOAD}" ./solve --fast')
     assert "export LD_PRELOAD" not in made.text
     assert run_shell(made.text, "STRIPEWISE_LIBRARY", tmp_path) == "/opt/with space/libstripewise.so"
-    assert Plan.parse((tmp_path / "stripewise.plan").read_text(), "file").override
+    assert Plan.parse(Path(run_shell(made.text, "STRIPEWISE_PLAN", tmp_path)).read_text(), "file").override
     assert run_shell(made.text, "OMPI_MCA_io_ompio_num_aggregators", tmp_path) == "2"
     assert run_shell(made.text, "PNETCDF_HINTS", tmp_path) == "nc_header_align_size=1048576"
     assert any("block=4m" in line and "{block}" in line for line in made.cannot)
@@ -199,7 +212,7 @@ def test_intel_has_variables_for_two_hints_and_a_file_for_the_rest(tmp_path):
     made = export(LUSTRE, "intel")
     assert run_shell(made.text, "I_MPI_FILESYSTEM_CB_CONFIG_LIST", tmp_path) == "*:4"
     assert run_shell(made.text, "I_MPI_FILESYSTEM_FORCE", tmp_path) == "lustre"
-    assert "romio_cb_write enable" in (tmp_path / "stripewise.hints").read_text()
+    assert "romio_cb_write enable" in Path(run_shell(made.text, "ROMIO_HINTS", tmp_path)).read_text()
     plain = export(Plan(HINTS.settings[:1]), "intel")
     assert "I_MPI" not in plain.text
 
@@ -216,8 +229,8 @@ def test_lfs_lays_out_directories_and_takes_it_back():
     made = export(MIXED, "lfs", directory="/scratch/my run")
     assert f"lfs setstripe -c 8 -S {4 << 20} '/scratch/my run'\n" in made.text
     assert "setfattr -n ceph.dir.layout -v 'stripe_count=4 object_size=1073741824' '/scratch/my run'\n" in made.text
-    assert "lfs getstripe --yaml -d '/scratch/my run' > stripewise-before.yaml" in made.text
-    assert "lfs setstripe --yaml stripewise-before.yaml '/scratch/my run'" in made.undo
+    before = re.search(r"lfs getstripe --yaml -d '/scratch/my run' > (.*)", made.text)[1]
+    assert f"lfs setstripe --yaml {before} '/scratch/my run'" in made.undo
     assert "lfs setstripe -d '/scratch/my run'" in made.undo
     assert "setfattr -x ceph.dir.layout '/scratch/my run'" in made.undo
     assert any(line.startswith("cb_nodes=4") for line in made.cannot)
@@ -337,6 +350,18 @@ def test_every_export_accounts_for_every_setting(target):
     assert made.wins
 
 
+def test_the_layout_before_survives_a_second_run_and_another_directory(tmp_path):
+    (tmp_path / "lfs").write_text('#!/bin/sh\n[ $1 = setstripe ] && echo "$*" >> laid || cat laid\n')
+    (tmp_path / "lfs").chmod(0o755)
+    (tmp_path / "laid").write_text("what was before\n")
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    texts = [export(LUSTRE, "lfs", directory=name).text for name in ("a", "a", "b")]
+    for text in texts:
+        subprocess.run(["sh", "-e", "-c", text], cwd=tmp_path, env=environment, check=True)
+    kept = [file.read_text() for file in tmp_path.glob("stripewise-before-*")]
+    assert len(kept) == 2 and "what was before\n" in kept
+
+
 def test_settings_of_several_groups_of_files_need_the_plan() -> None:
     both = Plan(
         (Setting(HINT, "cb_nodes", "2"),), "x", files="a*", sections=(("b*", (Setting(HINT, "cb_nodes", "4"),)),)
@@ -347,7 +372,7 @@ def test_settings_of_several_groups_of_files_need_the_plan() -> None:
         held = "file b*\nhint cb_nodes 4\n" in made.text
         told = any("hint cb_nodes 4 for files b*" in line for line in made.cannot)
         assert held is not told, target
-    assert "stripewise.plan" in export(both, "shell").text and export(both, "hints").cannot
+    assert ".plan <<" in export(both, "shell").text and export(both, "hints").cannot
     for line in ("env X 1", "workload operation write"):
         with pytest.raises(UserError, match="before the second file line"):
             Plan.parse(f"{both.text()}{line}\n", "wrong")

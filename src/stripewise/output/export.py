@@ -6,6 +6,7 @@ that nothing of a plan is lost silently.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -173,8 +174,14 @@ def export_variables(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[
 
 def hints_file(lines: Iterable[str]) -> tuple[list[str], list[str]]:
     """Shell lines that write a hints file and name it to ROMIO, and what takes it back."""
-    written = [*heredoc("stripewise.hints", "".join(lines)), 'export ROMIO_HINTS="$PWD/stripewise.hints"']
-    return written, ["unset ROMIO_HINTS", "rm -f stripewise.hints"]
+    content = "".join(lines)
+    path = _name_of(content, "hints")
+    return [*heredoc(path, content), f'export ROMIO_HINTS="$PWD/{path}"'], ["unset ROMIO_HINTS", f"rm -f {path}"]
+
+
+def _name_of(content: str, ending: str) -> str:
+    """Name a file by its content: jobs of one folder must not write over each other's settings."""
+    return f"stripewise-{hashlib.sha256(content.encode()).hexdigest()[:8]}.{ending}"
 
 
 def heredoc(path: str, content: str) -> list[str]:
@@ -250,13 +257,15 @@ def shell(request: Request) -> Export:
     reasons = request.needs_runtime
     use = "source it in the shell or job script, before the program starts"
     if reasons:
-        lines += heredoc("stripewise.plan", request.plan.text())
-        lines += ["export STRIPEWISE_MODE=apply", 'export STRIPEWISE_PLAN="$PWD/stripewise.plan"', _library(request)]
+        text = request.plan.text()
+        path = _name_of(text, "plan")
+        lines += heredoc(path, text)
+        lines += ["export STRIPEWISE_MODE=apply", f'export STRIPEWISE_PLAN="$PWD/{path}"', _library(request)]
         lines += [
             f"# the runtime {' and '.join(reasons)}, so it is preloaded, directly before the program:",
             f"# mpiexec -n 4 {_preload()} {request.program}",
         ]
-        undo += ["unset STRIPEWISE_MODE STRIPEWISE_PLAN STRIPEWISE_LIBRARY", "rm -f stripewise.plan"]
+        undo += ["unset STRIPEWISE_MODE STRIPEWISE_PLAN STRIPEWISE_LIBRARY", f"rm -f {path}"]
         wins.append(_plan_wins(request.plan))
         use += "; then start the program as its last line shows"
     elif request.hints:

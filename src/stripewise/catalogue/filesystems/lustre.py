@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -67,10 +68,6 @@ def _old_places(words: Sequence[str]) -> Sequence[str] | None:
     if len(rest) != 1 + len(_OLD_PLACES) or rest[0].startswith("-"):
         return None
     return rest[1:] if all(re.fullmatch(r"-?[0-9]+[kKmMgG]?", word) for word in rest[1:]) else None
-
-
-_BEFORE = "stripewise-before.yaml"
-"""Where commands for a directory keep the default that it had."""
 
 
 class Lustre(FileSystem):
@@ -229,12 +226,14 @@ class Lustre(FileSystem):
         As test_65p in ``lustre/tests/sanity.sh`` of Lustre 2.17.57 copies a default: a client before 2.15.51 takes ends
         of components from 2 GiB on for others.
         """
+        name = "NAME" if place == "DIRECTORY" else hashlib.sha256(place.encode()).hexdigest()[:8]
+        before = f"stripewise-before-{name}.yaml"
         return [
-            "# keep this file, to undo it:",
-            f"lfs getstripe --yaml -d {place} > {_BEFORE}",
+            "# keep this file, to undo it; it stays as it is if these lines run again:",
+            f"test -s {before} || lfs getstripe --yaml -d {place} > {before}",
             " ".join([*self.command, *self.options(layout), place]),
         ], [
-            f"lfs setstripe --yaml {_BEFORE} {place}",
+            f"lfs setstripe --yaml {before} {place}",
             f"# or, if the directory had no layout of its own: lfs setstripe -d {place}",
         ]
 
