@@ -69,6 +69,19 @@ def test_a_run_that_failed_says_nothing_about_its_settings(evidence):
     assert idle.values == (2, 8)
 
 
+def test_phases_are_judged_anew_as_they_double(monkeypatch):
+    judged: list[int] = []
+    effect = Effect("size", "", "", "plan", None, "no_effect", "evidence")
+    monkeypatch.setattr(
+        "stripewise.engine.ineffective.effects_of", lambda _, of, usual: judged.append(len(usual.runs)) or [effect]
+    )
+    narrowing, (one,) = Narrowing(), trial(0).runs
+    for phases in range(1, 40):
+        default = replace(trial(0), runs=tuple(replace(one, number=number) for number in range(phases)))
+        narrowing.idle(SPACE, [default, trial(100, size=8)])
+    assert judged == [1, 2, 3, 4, 5, 6, 7, 8, 16, 32]
+
+
 def test_an_ordered_parameter_is_left_alone_between_the_values_that_did_nothing(evidence):
     evidence["size"] = "no_effect"
     trials = [trial(0), trial(1, size=8), trial(2, size=2, other=2)]

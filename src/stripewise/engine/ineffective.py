@@ -16,12 +16,14 @@ from stripewise.engine.effects import activities_of, effects_of
 from stripewise.observe.activity import Activity
 from stripewise.observe.evidence import NO_EFFECT
 from stripewise.result import Effect
-from stripewise.trial import Role, Trial
+from stripewise.trial import Role, State, Trial
 
 MATTERS = 0.04
 """Part of a run that calls must take, so that it is worth a search what acts on nothing else."""
 _LEAST = 2
 """Configurations in which a parameter must have done nothing: one may be an accident of the others' values."""
+_ALL = 8
+"""Runs of a trial that are all judged."""
 
 
 @dataclass(frozen=True)
@@ -173,13 +175,19 @@ class Narrowing:
         """What became of a trial's settings, by name; empty without a report of one of its runs."""
         if trial.role is not Role.CANDIDATE:
             return {}
-        seen = len(activities_of(trial))
-        if not seen:
+        seen, usual = _cut_runs(trial), _cut_runs(default)
+        if not seen.runs:
             return {}
-        key = (trial.number, seen + len(activities_of(default)))
+        key = (trial.number, len(seen.runs) + len(usual.runs))
         if key not in self._judged:
-            self._judged[key] = {effect.name: effect for effect in effects_of(space, trial, default)}
+            self._judged[key] = {effect.name: effect for effect in effects_of(space, seen, usual)}
         return self._judged[key]
+
+
+def _cut_runs(trial: Trial) -> Trial:
+    """Give the trial with its finished runs, of many the first: phases of a launch are judged anew as they double."""
+    runs = [run for run in trial.runs if run.state is State.FINISHED and run.activity is not None]
+    return replace(trial, runs=tuple(runs[: max(_ALL, 1 << len(runs).bit_length() - 1)] if runs else ()))
 
 
 def _depends_on(space: Space, parameter: Parameter) -> list[str]:

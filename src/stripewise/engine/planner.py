@@ -281,11 +281,12 @@ class Planner:
         if spent.runs + 1 + reserve > budget.runs:
             return Finish("the rest of the budget is kept for the confirmation")
         fewest = math.ceil(min(FIRST_LOOK, most_pairs(self.experiment)) * self.schedule.cost_of_pair())
-        may_pass = budget.runs - fewest
-        if passed := self.schedule.passed(trials):
-            may_pass = self.schedule.may_pass(may_pass, found=self.candidate(trials) is not None)
-        if fewest and passed > may_pass:
-            return Finish(f"{self.schedule.counted(may_pass)} have passed, and the next are the proof's")
+        passed, most = self.schedule.passed(trials), budget.runs - fewest
+        # Less may pass where something was found, and it is slow to say what.
+        if fewest and passed > self.schedule.may_pass(most, found=True):
+            may_pass = self.schedule.may_pass(most, found=self.candidate(trials) is not None)
+            if passed > may_pass:
+                return Finish(f"{self.schedule.counted(may_pass)} have passed, and the next are the proof's")
         kept = reserve
         if not self._time_for(trials, spent, 1 + kept):
             # Nothing is kept for a proof while there is nothing to prove, or where the whole limit is too short.
