@@ -67,6 +67,7 @@ WORDS = st.one_of(
     ),
     st.text(max_size=12),
 )
+MARKS = tuple(scheduler.mark for scheduler in all_schedulers())
 MANY = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -99,9 +100,8 @@ def carry_out(text: str, folder: Path, *, checked: bool = True) -> subprocess.Co
 def assert_directives(text: str) -> None:
     """No line of a script, however lines are told apart, is a directive that nobody asked for."""
     lines = [line for part in text.split("\n") for line in re.split(r"[\r\v\f]", part)]
-    marks = tuple(scheduler.mark for scheduler in all_schedulers())
-    assert not [line for line in lines if line.lstrip().startswith(tuple(f"{mark} --foreign" for mark in marks))], text
-    assert not [line for line in lines if line.startswith(marks) and line.endswith("\\")], text
+    assert not [line for line in lines if line.lstrip().startswith(tuple(f"{mark} --foreign" for mark in MARKS))], text
+    assert not [line for line in lines if line.startswith(MARKS) and line.endswith("\\")], text
 
 
 # -- jobs --------------------------------------------------------------------------------------------------------

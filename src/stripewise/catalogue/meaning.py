@@ -59,13 +59,14 @@ def find_parameter(setting: Setting, among: Iterable[Parameter] | None = None) -
     """
     if among is None:
         among = (parameter for stack in stacks_naming(setting.key) for parameter in stack.parameters)
-    place = (setting.carrier, setting.key, setting.layer)
-    return next((parameter for parameter in among if _place(parameter) == place), None)
+    alike = (parameter for parameter in among if parameter.setting == setting.key)
+    place = (setting.carrier, setting.layer)
+    return next((parameter for parameter in alike if _place(parameter) == place), None)
 
 
-def _place(parameter: Parameter) -> tuple[Carrier, str, str]:
+def _place(parameter: Parameter) -> tuple[Carrier, str]:
     made = Setting(parameter.carrier, parameter.setting, "", parameter.layer)
-    return made.carrier, made.key, made.layer
+    return made.carrier, made.layer
 
 
 @cache
