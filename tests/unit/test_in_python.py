@@ -752,6 +752,9 @@ array = zarr.create_array("x.zarr", shape=64, chunks=4, dtype="i4", overwrite=Tr
 if "own" in sys.argv: zarr.config.set({"async.concurrency": 3})
 array[:] = range(64)
 print(most, int(array[:].sum()))
+if "threads" in sys.argv:
+    from zarr.core.sync import _get_executor
+    print(_get_executor()._max_workers)
 """
 
 
@@ -779,11 +782,17 @@ def test_zarr_reads_and_writes_as_many_chunks_at_once_as_it_is_told(libraries: P
     assert printed == "{3} 2016\n" and outcomes(report)["concurrency"][0] == "application_wins"
     printed, _ = run(libraries, "", {key: "64"}, words=(sys.executable, "main.py"), ZARR_ASYNC__CONCURRENCY="5", **path)
     assert printed == "{5} 2016\n"
+    words = (sys.executable, "main.py", "threads")
+    both = {key: "64", "zarr.core.config.config.threading.max_workers": "7"}
+    printed, report = run(libraries, "", both, words=words, **path)
+    assert printed == "{64} 2016\n7\n" and outcomes(report)["max_workers"][0] == "applied"
 
 
 CONFIGURATION = """
 class Config:
-    def __init__(self): self.defaults, self.now = [{"async": {"most": 10, "other": 1}}], {"most": 10, "other": 1}
+    def __init__(self):
+        self.now = {"most": 10, "other": 1, "free": None}
+        self.defaults = [{"async": dict(self.now)}]
     def get(self, key, default=None): return self.now.get(key[6:], default)
 config, another = Config(), Config()
 """
@@ -800,6 +809,13 @@ print(config.get("async.most"))"""
     assert outcomes(report)["most"] == ("applied", 1, 1, "") and report["objects"][0]["calls"] == 2
     assert run(libraries, code, {"configured.config.async.most": "64"}, override=True)[0] == "64 1 10 7\n64\n"
     assert run(libraries, code, {}, watch=["configured.config.async"])[0] == "10 1 10 7\n3\n"
+    code = """from configured import config
+print(config.get("async.free"))
+config.now["free"] = 3
+print(config.get("async.free"))"""
+    key = "configured.config.async.free"
+    printed = [run(libraries, code, {key: value}, override=True)[0] for value in ("64", "0")]
+    assert (run(libraries, code, {key: "64"})[0], *printed) == ("64\n3\n", "64\n64\n", "None\nNone\n")
 
 
 def test_use_without_a_setting_is_counted_to_compare_with(libraries: Path) -> None:

@@ -254,10 +254,11 @@ def _told(argument: str, own: object, usual: list, target: Target, job: Job) -> 
         return own
     target.calls += 1
     if one is not None:
-        left = any(argument in found and found[argument] == own for found in usual)
-        acted = own != one.value and (left or job.override)
-        one.got(own, acted=acted)
-        own = one.value if acted else own
+        defaults = [found[argument] for found in usual if argument in found]
+        value = None if one.value == 0 and None in defaults else one.value  # 0: what the library does by itself
+        acted = own != value and (own in defaults or job.override)
+        one.got(one.value if own == value else own, acted=acted)
+        own = value if acted else own
         one.echoed = _spell(own)
     job.write(soon=True)
     return own
