@@ -124,6 +124,15 @@ def beams() -> None:
                 one[start : start + 10_000] = RANDOM.random(10_000)
 
 
+def volume() -> None:
+    """An array of 256 chunks of 64 KiB, each an object or file of its own."""
+    import zarr  # noqa: PLC0415
+
+    shape = (128, 256, 256)
+    array = zarr.create_array("served/volume.zarr", shape=shape, chunks=(32,) * 3, dtype="u2", compressors=None)
+    array[:] = RANDOM.integers(0, 1 << 16, shape, dtype="u2")
+
+
 if __name__ == "__main__":
     for kind in sys.argv[1:]:
         globals()[kind]()
