@@ -113,6 +113,8 @@ def test_a_name_may_have_dots_and_a_file_a_name(tmp_path: Path):
         ("a.xml", "<a/>", WANTED, "not known by its ending"),
         ("lmp.in", "units metal\n", WANTED, "line 1 is not `name = value`, as AMReX reads it"),
         ("a.toml", "a = 1\n" + "#" * (1 << 20), WANTED, "more than 1048576 bytes"),
+        ("a.toml", TOML + "".join(f"a.b{number} = 1\n" for number in range(600)), WANTED, "500 keys with dots"),
+        ("a.nml", NML.replace("part%n = 1", "part = 2000000*1"), WANTED, "1000000 repeated values"),
         ("a.toml", TOML, {"io.none": "1"}, "no such entry"),
     ],
 )

@@ -243,13 +243,15 @@ def _set_all(tree: Any, wanted: Mapping[str, str]) -> set[str]:
 
 
 _MOST = 2000
+_MOST_DOTTED = 500
+_MOST_REPEATED = 1_000_000
 _DEEPEST = 100
 
 
-def _bound(count: int, noun: str) -> None:
-    """Refuse a text of many parts: the time of these readers grows with the square of their number."""
-    if count > _MOST:
-        raise ValueError(f"it has more than {_MOST} {noun}")
+def _bound(count: int, noun: str, most: int = _MOST) -> None:
+    """Refuse a text of many parts: the time of these readers grows with the square of their number, or faster."""
+    if count > most:
+        raise ValueError(f"it has more than {most} {noun}")
 
 
 _TO_BASE_60 = re.compile(r"(?:\d++:){20}")
@@ -269,8 +271,9 @@ def _toml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     with import_optional("files"):
         import tomlkit  # noqa: PLC0415  slow to load, and few programs have such a file
 
-    lines = map(str.strip, text.splitlines())
+    lines = [line.strip() for line in text.splitlines()]
     _bound(sum(line.startswith("[") and line.endswith("]") for line in lines), "tables")
+    _bound(sum("." in line.partition("=")[0] for line in lines if "=" in line), "keys with dots", _MOST_DOTTED)
     tree = tomlkit.parse(text)
     met = _set_all(tree, wanted)
     return tomlkit.dumps(tree), met
@@ -314,6 +317,8 @@ def _namelist(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
 
     out = io.StringIO()
     _bound(text.count("="), "entries")
+    # The reader keeps each value that n*value stands for.
+    _bound(sum(map(int, re.findall(r"(\d++)\s*+\*", text))), "repeated values", _MOST_REPEATED)
     # Its reader prints a table where a text ends early, and what Stripewise prints may be JSON.
     with redirect_stdout(io.StringIO()):
         tree = f90nml.Parser().reads(text)
