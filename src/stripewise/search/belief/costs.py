@@ -179,6 +179,7 @@ class Costs:
     each: RunCosts
 
     @classmethod
+    @lru_cache(maxsize=8)
     def of(cls, history: History) -> Costs:
         """Read the history."""
         each = RunCosts.of(history)

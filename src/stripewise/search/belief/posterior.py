@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -43,6 +44,7 @@ class RepeatNoise:
     freedom: int
 
     @classmethod
+    @lru_cache(maxsize=8)
     def of(cls, history: History) -> RepeatNoise:
         """Pool the repeats of a history."""
         each = RunCosts.of(history)
