@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,8 @@ from stripewise.engine.launching import run_timeout
 from stripewise.engine.session import Session
 from stripewise.errors import NothingWorks
 from stripewise.launch import Outcome
-from stripewise.requests.experiment import Budget, Confirmation, Experiment
+from stripewise.observe.objectives.registry import objective_of
+from stripewise.requests.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
 from stripewise.result import Effect
@@ -435,6 +437,27 @@ def test_what_cannot_win_is_cut_and_known_to_be_worse_but_never_the_default_or_t
     # The objective is no wall time, and still each of them is known to be worse than what was best.
     assert all(run.value >= run.elapsed for run in cut)
     assert machine.result.confirmed and machine.result.best.configuration["mode"] == "b"
+
+
+@pytest.mark.parametrize("pruning", [{}, {"kind": "incumbent"}])
+def test_a_printed_number_with_a_limit_may_take_longer_unless_cuts_are_asked_for(tmp_path, pruning):
+    class Feeding(Cutting):
+        def prepare(self):
+            return Preflight(space=self.space, objective=objective_of(entry))
+
+        def end(self, launch):
+            folder = tmp_path / str(launch.number)
+            folder.mkdir()
+            outcome = super().end(launch)
+            (folder / "stdout").write_text(f"fed {outcome.elapsed}\nbusy 95\n")
+            return replace(outcome, folder=folder)
+
+    limits = ["regex:busy ([0-9]+) >= 90"]
+    entry = ObjectiveEntry(name="regex:fed ([0-9.]+)", direction="maximize", subject_to=limits)
+    machine = Feeding(value=lambda c: {"a": 5.0, "b": 20.0, "c": 80.0}[c["mode"]] + c["x"])
+    budget = Budget(runs=34)
+    machine.carry_out(Experiment(runner="function", objective=entry, sampler="random", budget=budget, pruning=pruning))
+    assert any(run.state is State.PRUNED for run in machine.runs) == bool(pruning)
 
 
 def test_the_time_limit_follows_the_noise_that_was_seen():

@@ -335,9 +335,12 @@ class Session:
         trial, planner = self._ledger.trials[run.trial], self._planner
         if planner.space is None or run.phase is not Phase.SEARCH or trial.role is not Role.CANDIDATE or trial.values:
             return None
-        one = kind_of(self._objective.name).operation
-        if one and self._seen.workload.operation != one and not self._ledger.experiment.pruning:
-            # Slow reads do not keep a configuration from being the best for writes.
+        kind, experiment = kind_of(self._objective.name), self._ledger.experiment
+        # Slow reads do not keep a configuration from being the best for writes. A number that a limit bounds, such as
+        # the most accelerators, may be larger in a run that takes longer.
+        other = kind.operation and self._seen.workload.operation != kind.operation
+        bounded = kind.name == "regex" and experiment.objective.subject_to
+        if (other or bounded) and not experiment.pruning:
             return None
         return planner.pruner.bound(planner.history(self._ledger.trials))
 
