@@ -105,6 +105,8 @@ def test_bundle_writes_a_zip_file(tmp_path, capsys):
     identifier = opened.create(Experiment(name="x", command=["./a"], env={"MY_TOKEN": "s3cret"}))
     opened.close()
     target = tmp_path / "b.zip"
+    target.write_text("of somebody else")
+    target.chmod(0o666)
     assert main(["experiment", "bundle", identifier, "-o", str(target), "--store", store, "--json"]) == 0
     told = {"id": identifier, "file": str(target), "bytes": target.stat().st_size}
     assert json.loads(capsys.readouterr().out) == told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import stat
 from pathlib import Path
@@ -84,6 +85,22 @@ def test_a_link_of_another_user_does_not_choose_what_is_written(tmp_path: Path) 
     with pytest.raises(UserError, match="is a link of another user; choose another file"):
         write_text(link, "stripewise-plan 1\n")
     assert (tmp_path / "passwd").read_text() == "own link\n"
+
+
+def test_what_finds_no_room_leaves_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "my.plan"
+    write_text(file, "what was there\n")
+    file.chmod(0o620)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(UserError, match="File too large"):
+            write_text(file, "x" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert file.read_text() == "what was there\n" and list(tmp_path.iterdir()) == [file]
+    write_text(file, "new\n")
+    assert file.read_text() == "new\n" and stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_a_folder_that_others_could_exchange_is_refused(tmp_path: Path) -> None:

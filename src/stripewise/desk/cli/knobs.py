@@ -17,6 +17,7 @@ from stripewise.diagnose.knobs import MPI, Surroundings, explain, files_in, name
 from stripewise.documents import read_document
 from stripewise.errors import StripewiseError, UserError
 from stripewise.output.markup import value_text
+from stripewise.ownership import is_special, written_whole
 from stripewise.result import Result
 
 _MOST_VALUES = 9
@@ -134,9 +135,13 @@ def bundle(
     identifier, content = desk_of(store, server).bundle(identifier)
     target = output or Path(f"stripewise-{identifier}.zip")
     try:
-        # It holds pieces of output that only the user can read where it lies.
-        with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.write(content)
+        if is_special(target):
+            target.write_bytes(content)
+        else:
+            # It holds pieces of output that only the user can read where it lies.
+            with written_whole(target) as part:
+                part.touch(0o600, exist_ok=False)
+                part.write_bytes(content)
     except OSError as error:
         raise StripewiseError(
             f"cannot write {target}: {error.strerror}", "choose another file with --output"

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import shlex
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,7 @@ from rich.text import Text
 
 from stripewise.desk.cli.plain import fold, show_controls
 from stripewise.errors import UserError
-from stripewise.ownership import take_from_others
+from stripewise.ownership import is_special, take_from_others, written_whole
 from stripewise.sizes import format_duration
 
 _PIPE_WIDTH = 200
@@ -192,12 +193,20 @@ def overwritten(text: str) -> None:
 def write_text(path: Path, text: str, fix: str = "choose another file with --output") -> None:
     """Write a file that an option names; others cannot write it, since commands refuse a plan that others can write.
 
-    Nor does a link of another user choose which file is written: one to /etc/passwd would.
+    Nor does a link of another user choose which file is written: one to /etc/passwd would. Where the text finds no
+    room, what the file held before stays.
     """
+    content = text.encode("utf-8", "surrogateescape")  # names of files may be in another encoding
     try:
         if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
             raise UserError(f"{path} is a link of another user", fix)
-        path.write_text(text, "utf-8", "surrogateescape")  # names of files may be in another encoding
+        if path.is_symlink() or is_special(path):
+            path.write_bytes(content)
+        else:
+            with written_whole(path) as part:
+                part.write_bytes(content)
+                if path.exists():
+                    part.chmod(stat.S_IMODE(path.stat().st_mode))
         if path.is_file() and path.stat().st_uid == os.geteuid():
             take_from_others(path)
     except OSError as error:
