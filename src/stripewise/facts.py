@@ -98,6 +98,7 @@ class ExperimentKeys(TypedDict, total=False):
     whole: Mapping[str, Any]
     followed: str
     search_ended: str
+    program_failed: str
 
 
 class Facts(_Observed):
@@ -186,6 +187,9 @@ class Facts(_Observed):
 
     search_ended = _Fact(str)
     """Why the search ended, once its confirmation has begun."""
+
+    program_failed = _Fact(str)
+    """Of an experiment within one launch: how the program failed after the answer was known."""
 
     agreed = _Maybe[dict[str, Any]](dict)
     """The worst case that somebody agreed to."""

@@ -541,7 +541,7 @@ def test_the_rest_of_the_program_has_what_is_proven(stage: tuple[WithinRunner, P
     runner._launches[-1].process = ending  # type: ignore[assignment]
     begun = time.monotonic()
     failed = runner.conclude(Plan(FEW))
-    assert failed == f"the program ended with exit code 13; its output: {program.folder}"
+    assert failed == f"the program then ended with exit code 13 (its output is in {program.folder})"
     assert time.monotonic() - begun < 10
     phases = parse_journal((program.folder / "answers").read_text()).phases
     assert [one.settings for one in phases if one.order > 1] == [{"cb_nodes": "2"}] * 39

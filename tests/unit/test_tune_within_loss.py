@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from benchmarks.one_job.stream import Law, StreamRunner
 
+from stripewise.desk.cli.result import deliver
 from stripewise.engine.events import Event
 from stripewise.engine.schedule import Phases, schedule_of
 from stripewise.engine.session import Session
+from stripewise.errors import StripewiseError
 from stripewise.requests.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
+from stripewise.result import Effect
 from stripewise.store.opening import open_store
 from stripewise.trial import History, Phase, Role, Trial
 from tests.unit.search_histories import BANDWIDTH, trial
@@ -91,6 +95,44 @@ def test_where_a_candidate_proves_no_gain_the_search_goes_on_and_another_is_test
     assert [run.phase for run in runs[before + 1 : later]] == [Phase.SEARCH] * (later - before - 1)
     assert later > before + 1, "nothing was searched in between"
     assert result.confirmation is not None and result.confirmation.candidates_tested == 2
+
+
+def test_a_lucky_phase_of_what_did_nothing_ends_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stripewise.engine.planner.effects_of", lambda *_: [Effect("any", status="no_effect")])
+    wanted = Experiment(
+        command=["simulated"],
+        runner="within",
+        objective=ObjectiveEntry(name="phase_bandwidth"),
+        budget=Budget(runs=400),
+        seed=3,
+    )
+    runner = StreamRunner(wanted, Path("/nonexistent"), Law(gain=1.35, noise=0.3), length=400)
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(wanted)
+        result = Session(store, identifier, runner, "test").run()
+        trials = store.trials(identifier)
+    assert "no setting of what looked better did anything" in result.verdict
+    assert len(next(one for one in trials if one.role is Role.DEFAULT).values) >= 4
+    assert all(len(one.values) >= 2 for one in trials if one.role is Role.CANDIDATE)
+
+
+def test_a_program_that_fails_after_the_answer_ends_the_command_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(StreamRunner, "conclude", lambda *_: "the program then ended with exit code 13")
+    wanted = Experiment(
+        command=["simulated"],
+        runner="within",
+        objective=ObjectiveEntry(name="phase_bandwidth"),
+        budget=Budget(runs=8),
+        confirmation=Confirmation(pairs=0),
+    )
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(wanted)
+        result = Session(store, identifier, StreamRunner(wanted, Path("/nonexistent"), Law(), length=40), "test").run()
+        with pytest.raises(StripewiseError, match=f"exit code 13; the answer is kept: stripewise show {identifier}"):
+            deliver(store, identifier, result, None, json_output=True)
+    assert json.loads(capsys.readouterr().out)["runs"] == result.runs
 
 
 def test_no_search_that_found_nothing_ends_by_one_phase_of_the_default() -> None:

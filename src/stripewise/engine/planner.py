@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import is_not
@@ -324,11 +324,12 @@ class Planner:
             suggestions = self.schedule.ask(self.sampler, whole, history, lambda: self._rng(number))
         if not suggestions:
             again = None
-            if self.schedule.measures_again(reserve) or self.candidate(trials) is None:
+            hopeless = next(self._acting(trials), None) is None
+            if self.schedule.measures_again(reserve) or hopeless:
                 again = self.resampler.last(history, saves=self._may_save)
             if again is None:
                 again = self._retry(history, at_once=True)
-            if again is None and self.candidate(trials) is None:
+            if again is None and hopeless:
                 again = self.schedule.once_more(history)
             if again is None:
                 return self._take_back(trials, history) or Finish(self.schedule.nothing_left)
@@ -344,7 +345,10 @@ class Planner:
         wanted : bool
             Whether something is left that the experiment asks for.
         """
-        found = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
+        settled = self.schedule.ends_search(space, history)
+        if settled and next(self._acting(trials), None) is None:
+            settled = None
+        found = self.stopping.reason(space, history, self.sampler) or settled
         known = self.stored is not None or any(trial.role is Role.CEILING for trial in trials)
         if not found and known and not self.experiment.budget.spend_all:
             found = reached(trials, self.candidate(trials), self.stored)
@@ -622,15 +626,21 @@ class Planner:
         """Choose what to confirm: the best trial left of which a setting acts, without what earns nothing."""
         assert self.space is not None
         default = next(t for t in trials if t.role is Role.DEFAULT)
-        for number in self._better(trials):
-            if all_idle(effects_of(self.space, trials[number], default)):
-                continue
+        for number in self._acting(trials):
             answer = trials[number]
             if answer.role is Role.CANDIDATE:
                 answer = self._simplest(trials, answer)
             if answer.number not in tested and not all_idle(effects_of(self.space, answer, default)):
                 return answer
         return None
+
+    def _acting(self, trials: Sequence[Trial]) -> Iterator[int]:
+        """Give those of :meth:`_better` of which a setting acts: others look better by chance."""
+        assert self.space is not None
+        default = next(t for t in trials if t.role is Role.DEFAULT)
+        for number in self._better(trials):
+            if not all_idle(effects_of(self.space, trials[number], default)):
+                yield number
 
     def _simplest(self, trials: Sequence[Trial], trial: Trial) -> Trial:
         """Take back the settings that the data cannot tell from their defaults; the answer may be a new trial."""

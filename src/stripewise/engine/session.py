@@ -359,7 +359,7 @@ class Session:
         if self._beside:
             self._runner.shared.keep(plan)
         elif failed := self._runner.shared.conclude(plan):
-            self._note(failed)
+            self._ledger.remember(program_failed=failed)
         return result
 
     def _result(self, reason: str) -> Result:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stripewise.catalogue.carriers import HDF5
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.output import complete_commands, console, duration, escape, number, print_json, prose, say
+from stripewise.errors import StripewiseError
 from stripewise.observe.objectives import timing
 from stripewise.output.markup import capitalised, list_changes, value_text, write_setting
 from stripewise.result import Effect, Interval, Result, Summary
@@ -52,7 +53,13 @@ def worst_case_line(
 
 
 def deliver(store: Store, identifier: str, result: Result, report: Path | None, json_output: bool) -> None:
-    """Print a result, and write its report; a report that cannot be written keeps no result from being seen."""
+    """Print a result, and write its report; a report that cannot be written keeps no result from being seen.
+
+    Raises
+    ------
+    StripewiseError
+        If the program of an experiment within one launch failed after the answer was known.
+    """
     try:
         if report is not None:
             from stripewise.output.html import write_report  # noqa: PLC0415  pages are slow to load
@@ -64,6 +71,9 @@ def deliver(store: Store, identifier: str, result: Result, report: Path | None, 
         else:
             # The search has explained the objective in its first lines.
             print_result(result, report, explained=True, demo=store.record(identifier).experiment.is_demo)
+    if failed := store.record(identifier).facts.program_failed:
+        # It has run for its own sake: what follows it in a script must not go on.
+        raise StripewiseError(failed, f"the answer is kept: stripewise show {identifier}")
 
 
 def print_dry_run(document: dict[str, Any], json_output: bool) -> None:

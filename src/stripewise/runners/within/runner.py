@@ -467,7 +467,7 @@ class WithinRunner(ProgramRunner, SharedLaunch):
                 search._write_ahead(current)
             time.sleep(5 * _STEP)
         code = 0 if current.process is None else current.process.returncode
-        return f"the program ended with exit code {code}; its output: {current.folder}" if code else ""
+        return f"the program then ended with exit code {code} (its output is in {current.folder})" if code else ""
 
     def _write_ahead(self, current: Launched) -> None:
         """Keep orders with what is proven ahead of the program."""
