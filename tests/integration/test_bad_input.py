@@ -152,6 +152,10 @@ CASES = {
     "no ranks": (words("tune", "--", "mpiexec", "-n", "0", "/bin/ls"), "ask for 1 or more"),
     "ranks of a program without MPI": (words("tune", "--", "mpiexec", "-n", "2", "/bin/ls"), "uses no MPI library"),
     "script that starts no MPI program": (words("tune", "--", "sh", "-c", "true"), "no MPI program was found"),
+    "program of Python without a stack": (
+        words("tune", "--", "python3", "-c", "1"),
+        "; name what the program uses, --stack dask, fsspec, h5py, numpy, parquet, torch or zarr, or --stack posix",
+    ),
     "program of its own calls": (words("tune", "--", "cat", "x"), "Name --stack posix to tune its own reads"),
     # -- experiment files
     "experiment file missing": (words("tune", "{folder}/none.toml"), "none.toml"),

@@ -5,6 +5,7 @@ What values a parameter has here: the limits of machine, folders and site, and w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from stripewise.catalogue.meaning import Situation, explain_unknown_value, expla
 from stripewise.catalogue.parameter import OPERATIONS, Breakage, Kind, Parameter, Scale
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.space import Space
-from stripewise.catalogue.stack import Stack, every_stack, load_stack
+from stripewise.catalogue.stack import Stack, every_stack, load_stack, stacks_naming
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.schedule import schedule_of
 from stripewise.errors import UserError
@@ -28,6 +29,8 @@ from stripewise.requests.experiment import Experiment, chosen_words, is_own, ove
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.result import ParameterSummary, SpaceSummary
 from stripewise.runners.base import Preflight
+
+_PYTHON = re.compile(r"(.*/)?python[0-9.]*|.+\.py")
 
 
 def as_found(parameter: Parameter, present: Mapping[str, int]) -> Parameter:
@@ -452,12 +455,17 @@ def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str],
     unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, carrier=HINT))
     own = [name for name, entry in experiment.parameters.items() if is_own(entry) and name in left_out]
     if unreachable and not own:
+        mpi = "launch an MPI program (tune -- mpiexec -n 4 ./my_app). "
         unseen = (
             "Name --stack posix to tune its own reads and writes, or --stack romio if it starts an MPI program unseen. "
         )
+        if any(_PYTHON.fullmatch(word) for word in experiment.command):
+            *names, last = (stack.name for stack in stacks_naming('carrier = "python"'))
+            libraries = f"name what the program uses, --stack {', '.join(names)} or {last}"
+            mpi, unseen = "", f"{libraries}, or --stack posix for its own reads and writes. "
         return UserError(
             f"nothing is left to tune: {unreachable}",
-            f"launch an MPI program (tune -- mpiexec -n 4 ./my_app). {'' if experiment.stacks else unseen}Or say what "
+            f"{mpi}{'' if experiment.stacks else unseen}Or say what "
             "may change: --parameter block=4096,65536 for {block} in the command, or --parameter env:NAME=VALUE,VALUE",
         )
     listed = "; ".join(f"{name}: {left_out[name]}" for name in (own or list(left_out))[:3])
