@@ -90,7 +90,7 @@ def test_a_message_that_is_committed_after_one_with_a_higher_number_is_told_once
     def after(number: int) -> list[Message]:
         return sorted((one for one in seen if one.number > number), key=lambda one: one.number)
 
-    monkeypatch.setattr(messages, "last", lambda: 0)
+    monkeypatch.setattr(messages, "last", lambda: max((one.number for one in seen), default=0))
     monkeypatch.setattr(messages, "after", after)
     assert hub._new_messages() == []
     told = []
@@ -99,6 +99,23 @@ def test_a_message_that_is_committed_after_one_with_a_higher_number_is_told_once
         told += [change.number for change in hub._new_messages()]
     assert told == [2, 1, 4, 3, 5]
     assert hub._new_messages() == []
+
+
+def test_messages_are_told_that_have_the_numbers_of_deleted_ones(store: Store, messages: Messages, hub: Hub) -> None:
+    first, second = experiment(store), experiment(store)
+    for _ in range(3):
+        messages.add(first, "note", {"text": "of the deleted one"})
+
+    async def listen() -> None:
+        stream = hub.listen(second)
+        await heard(stream, "experiment")
+        store.delete(first)
+        messages.add(second, "failed", {"what": "x"})
+        told = await asyncio.wait_for(heard(stream, "message"), 10.0)
+        assert told[-1][1]["data"] == {"what": "x"}
+        await hub.close()
+
+    asyncio.run(listen())
 
 
 def test_a_revoked_token_hears_nothing_more_and_one_token_holds_few_streams(store: Store, messages: Messages) -> None:

@@ -112,7 +112,7 @@ class Hub:
         self._known: dict[str, tuple[Any, ...]] = {}
         self._runs: dict[str, dict[int, tuple[str, int]]] = {}
         self._heard_up_to: int | None = None
-        self._heard: set[int] = set()
+        self._heard: set[tuple[int, float]] = set()
         self._first = True
         # Looks and the beginnings of listeners come from threads of a pool.
         self._turn = threading.Lock()
@@ -295,21 +295,25 @@ class Hub:
     def _begin_to_hear(self) -> None:
         if self._heard_up_to is None:
             self._heard_up_to = max(0, self._messages.last() - _BEHIND)
-            self._heard = {message.number for message in self._messages.after(self._heard_up_to)}
+            self._heard = {(one.number, one.time) for one in self._messages.after(self._heard_up_to)}
 
     def _new_messages(self) -> list[Change]:
-        """Find what was said since. Numbers are given before commits, so a lower one may come after a higher one."""
+        """Find what was said since. Numbers are given before commits, so a lower one may come after a higher one.
+
+        SQLite gives the numbers of messages again that went with their experiment.
+        """
         self._begin_to_hear()
         assert self._heard_up_to is not None
+        self._heard_up_to = min(self._heard_up_to, self._messages.last())
         found = self._messages.after(self._heard_up_to)
-        fresh = [message for message in found if message.number not in self._heard]
-        self._heard.update(message.number for message in fresh)
+        fresh = [message for message in found if (message.number, message.time) not in self._heard]
+        self._heard.update((message.number, message.time) for message in fresh)
         if found:
             past = max(message.time for message in found) - _BACK_SECONDS
             many = len(found) >= MOST_MESSAGES
             settled = [message.number for message in found if many or message.time < past]
             self._heard_up_to = max(settled, default=self._heard_up_to)
-            self._heard = {number for number in self._heard if number > self._heard_up_to}
+            self._heard = {(number, when) for number, when in self._heard if number > self._heard_up_to}
         return [_read_message(message) for message in fresh]
 
     def tell_deleted(self, identifier: str) -> None:
