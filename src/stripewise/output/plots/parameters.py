@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -115,18 +116,18 @@ def parallel_coordinates(
             hovertemplate="%{text}<extra></extra>",
             showlegend=False,
         )
+    # All at once: Plotly checks those before again with each one that is added.
+    notes: list[dict[str, Any]] = []
     for position, axis in enumerate(axes):
-        figure.add_annotation(
-            x=position, y=1.06, text=f"<b>{escape_text(axis.name)}</b>", showarrow=False, xanchor="left",
-            yanchor="bottom", xshift=-8, font={"size": 11},
-        )  # fmt: skip
+        note = {"x": position, "showarrow": False, "xanchor": "left", "font": {"size": 11}}
+        title = f"<b>{escape_text(axis.name)}</b>"
+        notes.append({**note, "y": 1.06, "text": title, "yanchor": "bottom", "xshift": -8})
         figure.add_vline(x=position, line={"color": GREY, "width": 1}, layer="below")
         step = math.ceil(len(axis.labels) / _MOST_LABELS)
         for level in range(0, len(axis.labels), step):
-            figure.add_annotation(
-                x=position, y=_place_level(level, axis), text=escape_text(axis.labels[level]), showarrow=False,
-                xanchor="left", xshift=6, font={"size": 11},
-            )  # fmt: skip
+            text = escape_text(axis.labels[level])
+            notes.append({**note, "y": _place_level(level, axis), "text": text, "xshift": 6})
+    figure.update_layout(annotations=notes)
     if values:
         _colour_bar(figure, (low, high), maximize, logarithmic, axis_title(quantity, unit))
     figure.update_xaxes(visible=False, range=[-0.05, len(axes) - 0.4])
