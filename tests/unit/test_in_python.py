@@ -673,6 +673,8 @@ def test_uses_that_failed_show_nothing_of_a_setting(libraries: Path) -> None:
     made = activity(libraries, {"library.read.threads": "4"}, failed)
     (effect,) = verdicts(space, [Setting(PYTHON, "library.read.threads", "4")], [made], [])
     assert (effect.status, effect.evidence) == ("requested", "no use of library.read succeeded")
+    (effect,) = verdicts(space, [Setting(PYTHON, "library.read.threads", "4")], [], [])
+    assert effect.evidence == "passed to the program; no Python of the run reported a use of library.read"
 
 
 def test_files_that_h5py_makes_of_open_ones_are_no_uses(libraries: Path) -> None:

@@ -126,15 +126,10 @@ def _effect(
     parameter = _parameter(space, setting, derived)
     name = parameter.name if parameter is not None and derived is None else setting.key
     layer = parameter.layer if parameter is not None else setting.layer
-    plain = Effect(
-        name,
-        layer,
-        setting.value,
-        "plan",
-        None,
-        _REQUESTED,
-        f"{_PASSED}; nothing shows whether it was used",
-    )
+    unseen = "nothing shows whether it was used"
+    if setting.carrier.of_objects:
+        unseen = f"no Python of the run reported a use of {setting.key.rpartition('.')[0]}"
+    plain = Effect(name, layer, setting.value, "plan", None, _REQUESTED, f"{_PASSED}; {unseen}")
     alone = _is_alone(space, setting, settings)
     # A derived setting acts through its parameter: it is judged by the value that it was computed from.
     judged = next((s for s in settings if derived and parameter and s.key == parameter.setting), setting)
