@@ -156,6 +156,10 @@ CASES = {
         words("tune", "--", "python3", "-c", "1"),
         "; name what the program uses, --stack dask, fsspec, h5py, numpy, parquet, torch or zarr, or --stack posix",
     ),
+    "program of Python without a loader": (
+        words("tune", "--stack", "torch", "--objective", "sample_rate", "--", "python3", "-c", "1"),
+        "the program ends well, but the default has no value: no loader was seen",
+    ),
     "program of its own calls": (words("tune", "--", "cat", "x"), "Name --stack posix to tune its own reads"),
     # -- experiment files
     "experiment file missing": (words("tune", "{folder}/none.toml"), "none.toml"),

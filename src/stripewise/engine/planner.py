@@ -242,6 +242,11 @@ class Planner:
                     "correct it, or start from another default; to a value that can reach zero, add a constant",
                 )
             _check_limits_of_default(failed[-1])
+            if failed[-1].facts.get("exit_code") == 0:
+                raise NothingWorks(
+                    f"the program ends well, but the default has no value: {failed[-1].reason}",
+                    "begin anew with another objective, or make the program give this one first",
+                )
             raise NothingWorks(
                 f"the program fails as it is, before any setting is changed: {failed[-1].reason}",
                 "make the command work by itself first",
