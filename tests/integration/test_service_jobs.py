@@ -19,6 +19,7 @@ from stripewise.desk.server.app import Workers
 from stripewise.desk.server.job_worker import STUCK_CODE, Worker, _Heartbeat
 from stripewise.desk.server.model_jobs import WORK
 from stripewise.errors import StoreError, UserError
+from stripewise.store import schema
 from stripewise.store.base import Store
 from stripewise.store.holder import Holder
 from stripewise.store.opening import open_store
@@ -202,6 +203,9 @@ def test_items_messages_and_answers(store: Store) -> None:
     assert messages.after(0) == []
     assert answers.begin("k", "d") is None
     with refused(UserError, "still at work"):
+        answers.begin("k", "d")
+    database_of(store).execute(schema.answers.update().values(created=schema.answers.c.created - 700))
+    with refused(UserError, "ended without an answer"):
         answers.begin("k", "d")
     answers.end("k", 201, "{}")
     assert answers.begin("k", "d") == (201, "{}")

@@ -154,7 +154,16 @@ def _make_item(row: sa.Row[Any]) -> Item:
     return Item(row.kind, row.id, row.name, row.owner, row.created, document)
 
 
-def _at_work() -> UserError:
+_LONGEST_REQUEST = 600.0
+"""Seconds after which a request without an answer ended with its service."""
+
+
+def _at_work(seconds: float = 0.0) -> UserError:
+    if seconds > _LONGEST_REQUEST:
+        return UserError(
+            "the first request of this idempotency key ended without an answer",
+            "look whether it did its work, then use a new key",
+        )
     return UserError("the first request of this idempotency key is still at work", "try again in a moment")
 
 
@@ -170,7 +179,7 @@ class Answers:
         Raises
         ------
         UserError
-            If the key was used for another request, or the first one is still at work.
+            If the key was used for another request, or the first one is still at work or ended without an answer.
         """
 
         def work(connection: sa.Connection, again: bool) -> tuple[int, str] | None:
@@ -190,7 +199,7 @@ class Answers:
             if row.status == 0:
                 if again:
                     return None
-                raise _at_work()
+                raise _at_work(now - row.created)
             return row.status, row.body
 
         return self._database.write(work)
