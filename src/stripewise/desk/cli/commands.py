@@ -9,6 +9,7 @@ import shlex
 import shutil
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,11 @@ def _root(
     """Find, prove and apply better settings for the parallel I/O of MPI programs."""
 
 
+@cache
+def _program() -> Any:
+    return typer.main.get_command(app)
+
+
 def _refuse_without_group(own: Sequence[str]) -> None:
     """Name the group where a command is called as if it had none, as in version 0.1."""
     for group in GROUPS:
@@ -264,10 +270,10 @@ def _refuse_without_group(own: Sequence[str]) -> None:
 
 def _find_command(own: Sequence[str]) -> str:
     """Name the command that some words call, as far as they name one: Typer does not always say where it failed."""
-    found: Any = typer.main.get_command(app)
+    found: Any = _program()
     path = ["stripewise"]
     for word in own:
-        found = getattr(found, "commands", {}).get(word)
+        found = found.get_command(None, word) if isinstance(found, LazyGroup) else None
         if found is None:
             break
         path.append(word)
@@ -290,9 +296,7 @@ def carry_out(own: Sequence[str], command: Sequence[str]) -> int:
     """Carry out a command of Stripewise, ``own``, on a program of the user, ``command``, and give its exit code."""
     forget_options()
     _refuse_without_group(own)
-    outcome = typer.main.get_command(app).main(
-        args=[*own], prog_name="stripewise", standalone_mode=False, obj={"command": [*command]}
-    )
+    outcome = _program().main(args=[*own], prog_name="stripewise", standalone_mode=False, obj={"command": [*command]})
     return outcome if isinstance(outcome, int) else 0
 
 
