@@ -14,6 +14,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,15 @@ TIMES = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
 CARRIERS = {"env": "environment", "mca": "MCA", "adios2": "ADIOS2's file", "hdf5": "HDF5 property", "pnetcdf": "hint"}
 
 
+@cache
+def _program() -> Any:
+    """Give all commands; each of them is loaded once."""
+    return typer.main.get_command(app)
+
+
 def list_commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Give each command with its words."""
-    command = command or typer.main.get_command(app)
+    command = command or _program()
     below = getattr(command, "commands", None)
     if below is None:
         yield " ".join(path), command

@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import typer
 from pydantic import BaseModel
 
 from stripewise.api import Tuned, tune
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import StackFile, parse_stack, stack_names
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.cli.commands import app
 from stripewise.desk.cli.output import UsageProblem
 from stripewise.engine.definition import check
 from stripewise.engine.space import Circumstances, bind_space
@@ -115,15 +113,7 @@ def cases(language: str) -> list[Any]:
 # -- commands ------------------------------------------------------------------------------------------------------
 
 
-def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
-    command = command or typer.main.get_command(app)
-    below = getattr(command, "commands", None)
-    if below is None:
-        return [(" ".join(path), command)]
-    return [found for name, child in below.items() for found in commands(child, (*path, name))]
-
-
-COMMANDS = dict(commands())
+COMMANDS = dict(generated.list_commands())
 
 
 def test_options_of_commands_and_parameters_of_stacks_are_those_of_the_program() -> None:
