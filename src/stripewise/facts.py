@@ -231,6 +231,7 @@ class _RunKeys(TypedDict, total=False):
     file_family: str
     block: int
     switched: float | None
+    kept_layout: bool
     lost: float
     waits: int
     passed: int
@@ -336,6 +337,9 @@ class RunFacts(_Observed):
     def phases_spent(self) -> int:
         """How many phases of a launch the run took, with the one that only separates its settings from others."""
         return self.block + (self.switched is not None)
+
+    kept_layout = _Fact(bool)
+    """Of a phase: whether its file kept another layout than was asked for."""
 
     waits = _Fact(int)
     """Of a phase: how many phases of the default must pass after it before settings may be tried that nobody knows."""

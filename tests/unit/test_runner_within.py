@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stripewise.catalogue.carriers import ENVIRONMENT, HINT, Setting
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, LAYOUT, Setting
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
 from stripewise.engine.conclusion import so_far
@@ -488,6 +488,20 @@ def test_settings_that_did_not_act_prove_nothing(stage: tuple[WithinRunner, Prog
     program.write(missed=1)
     (missed,) = runner.poll(0)
     assert missed.state is State.FAILED and "1 of its settings did not act" in missed.reason
+
+
+def test_a_file_that_was_there_already_keeps_its_layout(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    for _ in range(8):
+        program.write()
+    found = []
+    for number, stripes in ((4, "2"), (5, "8")):
+        ask(runner, number, Setting(LAYOUT, "lustre stripe_count", stripes))
+        runner.poll(0)
+        program.write(missed=int(stripes != "2"))
+        found += runner.poll(0)
+    assert [one.facts.kept_layout for one in found] == [False, True]
+    assert found[1].reason == "1 of its settings did not act: the file was there already, and keeps its layout"
 
 
 def test_a_phase_that_did_something_else_is_asked_for_again(stage: tuple[WithinRunner, Program]) -> None:

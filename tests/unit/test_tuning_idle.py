@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from stripewise.catalogue.carriers import ARGUMENT
+from stripewise.catalogue.carriers import ARGUMENT, LAYOUT
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter
@@ -242,3 +242,32 @@ def test_the_first_run_is_the_last_where_nothing_that_can_be_set_matters(objecti
     step = planner.next([warmed], Spent(1, 100.0, 0.0))
     assert isinstance(step, Finish if ends else Planned)
     assert not ends or step.reason.endswith("(--spend-all searches all the same)")
+
+
+def test_layouts_that_files_keep_are_no_longer_varied_and_what_set_them_is_no_answer():
+    stripes = Parameter("stripes", Kind.ORDINAL, (1, 2, 4), 1, carrier=LAYOUT, key="lustre stripe_count")
+    space = Space.bind([Parameter("other", Kind.ORDINAL, (1, 2, 3), 1), stripes])
+
+    def tried(number, *, kept, **settings):
+        state = State.FAILED if kept else State.FINISHED
+        run = Run(number, number, Phase.SEARCH, state, None if kept else 1.0 / number, facts={"kept_layout": kept})
+        return Trial(number, space.canonical({**space.default, **settings}), Role.CANDIDATE, (run,))
+
+    default = Trial(0, space.default, Role.DEFAULT, (Run(0, 0, Phase.SEARCH, State.FINISHED, 1.0),))
+    made, other = tried(1, kept=False, stripes=2), tried(2, kept=False, other=2)
+    first, second = tried(3, kept=True, stripes=4), tried(4, kept=True, stripes=2, other=3)
+    experiment = Experiment(command=["-"], runner="within", budget=Budget(runs=60), sampler="random")
+    parts = (make_sampler("random"), make_resampler(), make_pruner(), make_stopping())
+    planner = Planner(experiment, Objective("phase_bandwidth", "minimize", "s"), space, False, *parts)
+    assert planner.kept_layouts([default, made, other, first]) == ()
+    assert planner.kept_layouts([default, first, second, tried(5, kept=False, stripes=4)]) == ()
+    trials = [default, made, other, first, second]
+    assert planner.kept_layouts(trials) == ("stripes",)
+    assert [trial.number for trial in planner.history(trials).trials] == [0, 2]
+    for number in range(5, 12):
+        step = planner.next(trials, Spent(len(trials), 1.0, 0.0))
+        if not isinstance(step, Planned) or step.run.phase is not Phase.SEARCH:
+            break
+        assert step.trial.configuration["stripes"] == 1
+        trials.append(replace(step.trial, runs=(replace(step.run, state=State.FINISHED, value=1.0 / number),)))
+    assert len(trials) > 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from stripewise.catalogue.carriers import LAYOUT
 from stripewise.catalogue.configuration import Value, is_same
 from stripewise.catalogue.expression import LONGEST, Expression
 from stripewise.catalogue.parameter import Parameter
@@ -103,6 +104,24 @@ def list_waiting(space: Space, default: Trial) -> tuple[str, ...]:
         if one.carrier.within_calls and all(taken.get(name, 1.0) < MATTERS for name in one.operations)
     )
     return () if len(found) == len(space.parameters) else found
+
+
+def list_kept(space: Space, trials: Sequence[Trial]) -> tuple[str, ...]:
+    """List the parameters of layouts where the last files that were to have one were there already, and kept theirs.
+
+    Within one launch each try costs a phase, so none is tried again, although the program may still make files.
+    """
+    laid = tuple(one.name for one in space.parameters if one.carrier is LAYOUT)
+    tried = [run for trial in trials if sets_any(space, trial, laid) for run in trial.runs if run.state.ended]
+    last = sorted(tried, key=lambda run: run.number)[-_LEAST:]
+    return laid if len(last) == _LEAST and all(run.facts.kept_layout for run in last) else ()
+
+
+def sets_any(space: Space, trial: Trial, names: Sequence[str]) -> bool:
+    """Whether a trial sets one of some parameters to something else than its default."""
+    return trial.role is Role.CANDIDATE and any(
+        not is_same(trial.configuration[name], space[name].default) for name in names
+    )
 
 
 def _first_activity(default: Trial) -> Activity | None:

@@ -51,7 +51,7 @@ from stripewise.engine.confirmation import (
     shuffled_pairs,
 )
 from stripewise.engine.effects import all_idle, effects_of
-from stripewise.engine.ineffective import Idle, Narrowing, io_too_short, list_waiting
+from stripewise.engine.ineffective import Idle, Narrowing, io_too_short, list_kept, list_waiting, sets_any
 from stripewise.engine.ledger import Spent
 from stripewise.engine.loop import Finish, Planned, Wait
 from stripewise.engine.riders import Riders, list_changed, take_back
@@ -165,15 +165,19 @@ class Planner:
 
     def _make_history(self, trials: Sequence[Trial]) -> History:
         assert self.space is not None
-        default = self.space.default
+        default, kept = self.space.default, self.kept_layouts(trials)
         return History(
             self.objective,
             tuple(
                 replace(trial, configuration=default) if trial.role is Role.DEFAULT else trial
                 for trial in self.schedule.searched(trials)
-                if trial.role not in (Role.REFERENCE, Role.CEILING)
+                if trial.role not in (Role.REFERENCE, Role.CEILING) and not sets_any(self.space, trial, kept)
             ),
         )
+
+    def kept_layouts(self, trials: Sequence[Trial]) -> tuple[str, ...]:
+        """Parameters of layouts that are no longer varied, because files keep theirs; what set them is no answer."""
+        return () if self.space is None else list_kept(self.space, trials)
 
     # -- phases --------------------------------------------------------------------------------------------
 
@@ -304,10 +308,12 @@ class Planner:
         left = budget.runs - spent.runs - reserve
         if left <= self._longest_taking_back(history) and (step := self._take_back(trials, history, left)):
             return step
-        whole = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
+        kept_layouts = self.kept_layouts(trials)
+        narrows = kept_layouts or not self.sampler.whole
+        whole = self.narrowing.of(self.space, trials, kept_layouts) if narrows else self.space
         untried = self._untried(whole, history)
         waiting = self._waiting(trials)
-        space = self.narrowing.of(self.space, trials, waiting) if waiting else whole
+        space = self.narrowing.of(self.space, trials, (*kept_layouts, *waiting)) if waiting else whole
         if reason := self._why_enough(trials, space, history, wanted=untried is not None):
             return self._take_back(trials, history) or Finish(reason)
         pending = sum(not run.state.ended for trial in trials for run in trial.runs)

@@ -112,6 +112,7 @@ class Session:
         self._interrupted: list[Planned] = []
         self._changes: int | None = None
         self._idle: frozenset[tuple[str, object]] | None = None
+        self._kept_layouts: tuple[str, ...] | None = None
         self._considered = -1
         self._decided = False
 
@@ -552,6 +553,10 @@ class Session:
         for key in () if self._idle is None else idle.keys() - self._idle:
             self._note(idle[key].sentence)
         self._idle = (self._idle or frozenset()) | idle.keys()
+        kept = planner.kept_layouts(trials)
+        if kept and self._kept_layouts == ():
+            self._note(f"no longer varied: {', '.join(kept)}: files that were there already keep their layout")
+        self._kept_layouts = kept
 
 
 def explain_objective(objective: Objective, run: Run | None) -> list[str]:

@@ -119,6 +119,12 @@ class JournalPhase:
         """MiB/s."""
         return self.moved / 2**20 / self.seconds
 
+    @property
+    def kept_layout(self) -> bool:
+        """Whether the file has another layout than was asked for: most were there already, and keep theirs."""
+        asked = ((key.partition(" ")[2], value) for key, value in self.settings.items())
+        return any(key and self.layout.get(key, value) != value for key, value in asked)
+
 
 @dataclass(frozen=True)
 class Journal:

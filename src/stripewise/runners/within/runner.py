@@ -553,9 +553,10 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         start, last, within = phases.index(block[0]), block[-1], self.experiment.within
         loss = self._loss(launched, phases[: phases.index(last) + 1])
         earlier = sum(len(self._alike(one)) for one in self._launches[: self._launches.index(launched)])
-        reason = ""
+        reason, kept_layout = "", any(phase.kept_layout for phase in block)
         if missed := max(phase.missed for phase in block):
             why = last.evidence.partition(";")[2] if self._of_loaders else ""
+            why = why or ("the file was there already, and keeps its layout" if kept_layout else "")
             why = why or "the program sets them itself, or MPI or the file system refused them"
             reason = f"{missed} of its settings did not act: {why}"
         seconds = sum(phase.seconds for phase in block)
@@ -573,6 +574,7 @@ class WithinRunner(ProgramRunner, SharedLaunch):
                 adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
                 file_family=family_of(last),
                 switched=_find_switched(asked, phases, start),
+                kept_layout=kept_layout,
                 passed=earlier + start + len(block),
                 lost=0.0 if loss is None else loss.lost / loss.default,
                 waits=0 if loss is None else loss.wait(within.factor - 1, within.max_loss),
