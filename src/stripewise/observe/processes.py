@@ -32,6 +32,14 @@ _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
 _DIRECTIONS = ("read", "write")
+_NO_SHARE = {"count": 0, "bytes": 0, "ranks": 0, "max_size": 0}
+_NO_CALLS = {
+    **_NO_SHARE,
+    "min_size": 0,
+    "sizes": list[list[int]](),
+    **{f"during_{kind}": _NO_SHARE for kind in ("collective", "independent", "write")},
+}
+"""System calls within MPI-IO, of which there are none."""
 _WHOLE = 0.9
 """Share of the bytes of a file, from which a process has read it as a whole."""
 
@@ -271,7 +279,7 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
         },
         "view": None,
         "pattern": patterns,
-        "posix": {},
+        "posix": dict.fromkeys(_DIRECTIONS, _NO_CALLS),
         "layout": _layout(used),
         "info": {},
         "decision": None,
