@@ -49,7 +49,7 @@ def over_all(rates: Sequence[tuple[int, float | None]]) -> float | None:
 def read_plain(path: Path) -> dict[str, Any] | None:
     """Read a report that is there already; empty if it is damaged, of which its readers tell; None if there is none.
 
-    What :mod:`stripewise.observe.own_calls` adds to is checked, the rest is not.
+    What :mod:`stripewise.observe.processes` adds to is checked, the rest is not.
     """
     try:
         found = json.loads(path.read_text("utf-8"))

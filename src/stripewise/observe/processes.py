@@ -1,4 +1,4 @@
-"""The parts that processes without MPI leave of what they did to their files, merged into a report."""
+"""What processes did to their files themselves, from the parts that they leave: a report, or a part of MPI's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ import numpy as np
 from stripewise.catalogue.carriers import LAYOUT, POSIX
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.observe.left import parts_in, python_parts_in, reports_of
-from stripewise.observe.own_calls import add_own_calls, shared_out
-from stripewise.observe.plain_report import MATTERS, is_program, no_program, read_plain, report_of_processes
+from stripewise.observe.plain_report import (
+    MATTERS,
+    is_program,
+    no_program,
+    over_all,
+    read_plain,
+    report_of_processes,
+)
 from stripewise.observe.process_part import (
     GIVEN,
     METADATA,
@@ -32,6 +38,8 @@ _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
 _DIRECTIONS = ("read", "write")
+_SLACK = 0.05
+"""Seconds by which the clocks of two nodes may differ."""
 _NO_SHARE = {"count": 0, "bytes": 0, "ranks": 0, "max_size": 0}
 _NO_CALLS = {
     **_NO_SHARE,
@@ -87,16 +95,80 @@ def _merge_own_calls(folder: Path, report: Path, program: str) -> bool:
     _inherit_scripts(processes)
     reports = {path: known for path in reports_of(report) if (known := read_plain(path)) is not None}
     beside = {path: known for path, known in reports.items() if known.get("job", {}).get("interface") != "posix"}
-    owned = shared_out(processes, list(beside.values()), bool(program))
+    owned = _share_out(processes, list(beside.values()), bool(program))
     for (path, known), own in zip(beside.items(), owned, strict=True):
         # What has processes got them from a session that was killed before it had removed the parts.
         if own and known and "processes" not in known:
-            _write(path, add_own_calls(known, _report(own, moved=known["totals"])))
+            _write(path, _add_own_calls(known, _report(own, moved=known["totals"])))
     if not beside and not _has_processes(reports.get(report, {}), processes):
         _write(report, _report_alone(processes, len(paths) > _MOST_PARTS, program))
     for path in paths:
         path.unlink(missing_ok=True)
     return True
+
+
+def _share_out(processes: Sequence[Process], reports: Sequence[Mapping[str, Any]], named: bool) -> list[list[Process]]:
+    """Give each report the processes of its program.
+
+    A process belongs to the program that it runs, or else to that of its parent.
+
+    Parameters
+    ----------
+    processes : sequence of Process
+    reports : sequence of mapping
+        As JSON.
+    named : bool
+        Whether the user named one of the programs. Otherwise what belongs to none of them counts with the first.
+    """
+    owners: dict[tuple[str, int], int | None] = {}
+    found: list[list[Process]] = [[] for _ in reports]
+    for process in sorted(processes, key=lambda process: process.start):
+        host = decode_field(process.data["host"])
+        owner = _owner(process, reports)
+        if owner is None:
+            owner = owners.get((host, int(process.data["parent"])))
+        owners[host, int(process.data["pid"])] = owner
+        if reports and (owner is not None or not named):
+            found[owner or 0].append(process)
+    return found
+
+
+def _owner(process: Process, reports: Sequence[Mapping[str, Any]]) -> int | None:
+    """Find the report of the program that a process runs: the next one that began while it was there."""
+    jobs = [(at, report.get("job", {})) for at, report in enumerate(reports)]
+    own = [
+        (float(job.get("start") or 0), float(job.get("elapsed") or 0), at)
+        for at, job in jobs
+        if job.get("executable") == process.executable
+    ]
+    if not own:
+        return None
+    began = [at for start, _, at in sorted(own) if process.start - _SLACK <= start <= process.end + _SLACK]
+    within = [at for start, elapsed, at in own if start <= process.start <= start + elapsed]
+    return (began or within or [own[0][2]])[0]
+
+
+def _add_own_calls(report: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a report of the runtime with what the processes of its program did themselves.
+
+    Parameters
+    ----------
+    report : mapping
+        Of the runtime, as JSON: what went through MPI-IO.
+    own : mapping
+        As a report of a program without MPI. Its bandwidths leave out files that do not matter beside MPI-IO's.
+    """
+    before, added = report["totals"], own["totals"]
+    totals = dict(before)
+    for way, moved in zip(_DIRECTIONS, ("bytes_read", "bytes_written"), strict=True):
+        through, rate = before.get(moved, 0), f"{way}_bandwidth"
+        totals[moved] = through + added[moved]
+        totals[rate] = over_all([(through, before.get(rate)), (added[moved], added[rate])])
+        spent = before.get(f"{way}_time")
+        totals[f"{way}_time"] = None if spent is None else spent + added[f"{way}_time"]
+    # The slowest rank in MPI-IO may be another one than that in own calls: the sum is the most that one rank spent.
+    job = {**report["job"], "io_time": report["job"].get("io_time", 0.0) + own["job"]["io_time"]}
+    return {**report, "job": job, "totals": totals, "posix_files": own["files"], "processes": own["processes"]}
 
 
 def _report_alone(processes: Sequence[Process], cut: bool, program: str) -> dict[str, Any]:
