@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.one_job.stream import Law, StreamRunner
@@ -15,20 +16,26 @@ from stripewise.engine.schedule import Phases, schedule_of
 from stripewise.engine.session import Session
 from stripewise.errors import StripewiseError
 from stripewise.requests.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
-from stripewise.result import Effect
+from stripewise.result import Effect, Result
 from stripewise.store.opening import open_store
 from stripewise.trial import History, Phase, Role, Trial
 from tests.unit.search_histories import BANDWIDTH, trial
 
 
+def within(runs: int, **fields: Any) -> Experiment:
+    objective = ObjectiveEntry(name="phase_bandwidth")
+    return Experiment(command=["simulated"], runner="within", objective=objective, budget=Budget(runs=runs), **fields)
+
+
+def carry_out(wanted: Experiment, law: Law, length: int) -> tuple[Result, tuple[Trial, ...]]:
+    runner = StreamRunner(wanted, Path("/nonexistent"), law, length=length)
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(wanted)
+        return Session(store, identifier, runner, "test").run(), store.trials(identifier)
+
+
 def test_after_one_large_loss_the_best_so_far_is_proven() -> None:
-    wanted = Experiment(
-        command=["simulated"],
-        runner="within",
-        objective=ObjectiveEntry(name="phase_bandwidth"),
-        budget=Budget(runs=140),
-        seed=1,
-    )
+    wanted = within(140, seed=1)
     runner = StreamRunner(wanted, Path("/nonexistent"), Law(gain=2.0, slow=200.0), length=150)
     told: list[str] = []
 
@@ -49,19 +56,9 @@ def test_after_one_large_loss_the_best_so_far_is_proven() -> None:
 
 def searched_before_the_proof(seed: int) -> int:
     """Runs of the search of a program with a large gain, which is proven."""
-    wanted = Experiment(
-        command=["simulated"],
-        runner="within",
-        objective=ObjectiveEntry(name="phase_bandwidth"),
-        budget=Budget(runs=140),
-        seed=seed,
-    )
-    runner = StreamRunner(wanted, Path("/nonexistent"), Law(gain=5.0), length=150)
-    with open_store("sqlite:///:memory:") as store:
-        identifier = store.create(wanted)
-        result = Session(store, identifier, runner, "test").run()
-        assert result.confirmed and result.best.configuration["mode"] == "merged", result.verdict
-        return sum(run.phase is Phase.SEARCH for trial in store.trials(identifier) for run in trial.runs)
+    result, trials = carry_out(within(140, seed=seed), Law(gain=5.0), 150)
+    assert result.confirmed and result.best.configuration["mode"] == "merged", result.verdict
+    return sum(run.phase is Phase.SEARCH for trial in trials for run in trial.runs)
 
 
 @pytest.mark.slow
@@ -74,20 +71,10 @@ def test_a_large_gain_is_proven_before_all_else_has_been_tried(monkeypatch) -> N
 
 def test_where_a_candidate_proves_no_gain_the_search_goes_on_and_another_is_tested() -> None:
     """One phase in twenty takes 3 to 15 times as long, so that the search takes a lucky phase for a gain."""
-    wanted = Experiment(
-        command=["simulated"],
-        runner="within",
-        objective=ObjectiveEntry(name="phase_bandwidth"),
-        budget=Budget(runs=400),
-        confirmation=Confirmation(candidates=2),
-        seed=30,
-    )
+    wanted = within(400, confirmation=Confirmation(candidates=2), seed=30)
     law = Law(gain=1.35, noise=0.3, slow=3.0, disturbed=0.05)
-    runner = StreamRunner(wanted, Path("/nonexistent"), law, length=400)
-    with open_store("sqlite:///:memory:") as store:
-        identifier = store.create(wanted)
-        result = Session(store, identifier, runner, "test").run()
-        runs = sorted((run for trial in store.trials(identifier) for run in trial.runs), key=lambda run: run.number)
+    result, trials = carry_out(wanted, law, 400)
+    runs = sorted((run for trial in trials for run in trial.runs), key=lambda run: run.number)
     proof = [run for run in runs if run.phase is Phase.CONFIRMATION]
     first = proof[0].facts.against
     later = next(run.number for run in proof if run.facts.against != first)
@@ -99,18 +86,7 @@ def test_where_a_candidate_proves_no_gain_the_search_goes_on_and_another_is_test
 
 def test_a_lucky_phase_of_what_did_nothing_ends_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stripewise.engine.planner.effects_of", lambda *_: [Effect("any", status="no_effect")])
-    wanted = Experiment(
-        command=["simulated"],
-        runner="within",
-        objective=ObjectiveEntry(name="phase_bandwidth"),
-        budget=Budget(runs=400),
-        seed=3,
-    )
-    runner = StreamRunner(wanted, Path("/nonexistent"), Law(gain=1.35, noise=0.3), length=400)
-    with open_store("sqlite:///:memory:") as store:
-        identifier = store.create(wanted)
-        result = Session(store, identifier, runner, "test").run()
-        trials = store.trials(identifier)
+    result, trials = carry_out(within(400, seed=3), Law(gain=1.35, noise=0.3), 400)
     assert "no setting of what looked better did anything" in result.verdict
     assert len(next(one for one in trials if one.role is Role.DEFAULT).values) >= 4
     assert all(len(one.values) >= 2 for one in trials if one.role is Role.CANDIDATE)
@@ -120,13 +96,7 @@ def test_a_program_that_fails_after_the_answer_ends_the_command_with_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(StreamRunner, "conclude", lambda *_: "the program then ended with exit code 13")
-    wanted = Experiment(
-        command=["simulated"],
-        runner="within",
-        objective=ObjectiveEntry(name="phase_bandwidth"),
-        budget=Budget(runs=8),
-        confirmation=Confirmation(pairs=0),
-    )
+    wanted = within(8, confirmation=Confirmation(pairs=0))
     with open_store("sqlite:///:memory:") as store:
         identifier = store.create(wanted)
         result = Session(store, identifier, StreamRunner(wanted, Path("/nonexistent"), Law(), length=40), "test").run()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stripewise.catalogue.carriers import LAYOUT
-from stripewise.catalogue.configuration import Value, is_same
+from stripewise.catalogue.configuration import Value, find_changes, is_same
 from stripewise.catalogue.expression import LONGEST, Expression
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Space
@@ -119,8 +119,8 @@ def list_kept(space: Space, trials: Sequence[Trial]) -> tuple[str, ...]:
 
 def sets_any(space: Space, trial: Trial, names: Sequence[str]) -> bool:
     """Whether a trial sets one of some parameters to something else than its default."""
-    return trial.role is Role.CANDIDATE and any(
-        not is_same(trial.configuration[name], space[name].default) for name in names
+    return trial.role is Role.CANDIDATE and not find_changes(trial.configuration, space.default).keys().isdisjoint(
+        names
     )
 
 
