@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The part of a process: a file of fixed size that the process maps and counts in, so that what is there when
- * it is killed is what it had done. Python reads it (src/stripewise/observe/processes.py); numbers are those
- * of this machine. Times are nanoseconds of CLOCK_MONOTONIC. */
+ * it is killed is what it had done. Python reads it (src/stripewise/observe/process_part.py); numbers are
+ * those of this machine. Times are nanoseconds of CLOCK_MONOTONIC. */
 #ifndef STRIPEWISE_PART_H
 #define STRIPEWISE_PART_H
 

@@ -5,26 +5,32 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from ctypes import sizeof
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from stripewise.errors import UserError
 from stripewise.formats import REPORT_VERSION
 from stripewise.observe.left import PREFIX, reports_of
-from stripewise.observe.process_part import _FILE, _FILES, _HEAD, _MAGIC, OPERATIONS
+from stripewise.observe.process_part import _FILES, _MAGIC, OPERATIONS, Calls, FileRecord, Head
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file, sum_reports
 
 
 def part(path: bytes, least: int) -> bytes:
     """What a process leaves that wrote ten bytes into one file."""
-    head, files = np.zeros(1, _HEAD), np.zeros(_FILES, _FILE)
-    head["magic"], head["record_size"], head["rank"] = _MAGIC, _FILE.itemsize, -1
-    files[0]["state"], files[0]["path"] = 2, path
-    files[0]["calls"][OPERATIONS.index("write")] = (1, 10, 5, least, least)
-    return head.tobytes() + files.tobytes()
+    content = bytearray(sizeof(Head) + _FILES * sizeof(FileRecord))
+    head, file = fields_of(content)
+    head.magic, head.record_size, head.rank = _MAGIC, sizeof(FileRecord), -1
+    file.state, file.path = 2, path
+    file.calls[OPERATIONS.index("write")] = Calls(1, 10, 5, least, least)
+    return bytes(content)
+
+
+def fields_of(content: bytearray) -> tuple[Head, FileRecord]:
+    """The head of a part and its first file, to be changed in place."""
+    return Head.from_buffer(content), FileRecord.from_buffer(content, sizeof(Head))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,7 @@ def test_what_is_odd_in_a_part_does_not_lose_the_report(tmp_path: Path, path: by
 
 def test_a_layout_that_the_part_does_not_have_is_left_out(tmp_path: Path) -> None:
     content = bytearray(part(b"/out", 10))
-    np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)[0]["place"] = 255
+    fields_of(content)[1].place = 255
     (tmp_path / f"{PREFIX}1-1").write_bytes(content)
     assert merge_parts(tmp_path, tmp_path / "report.json")
     (file,) = read_report_file(tmp_path / "report.json").files
@@ -58,10 +64,9 @@ def test_a_layout_that_the_part_does_not_have_is_left_out(tmp_path: Path) -> Non
 def run_by(executable: bytes, start: int, size: int) -> bytes:
     """What a process of an executable leaves that wrote so many bytes."""
     content = bytearray(part(b"/out", size + 1))
-    head = np.frombuffer(content, _HEAD, 1)
-    head["executable"], head["real"] = executable, start
-    files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
-    files[0]["calls"][OPERATIONS.index("write")]["bytes"] = size
+    head, file = fields_of(content)
+    head.executable, head.real = executable, start
+    file.calls[OPERATIONS.index("write")].bytes = size
     return bytes(content)
 
 
@@ -71,8 +76,8 @@ def test_scripts_of_one_interpreter_are_programs_with_the_workers_that_they_star
         [(5, 1, b"shard.py"), (6, 1, b"train.py"), (7, 6, b""), (8, 7, b"")]
     ):
         content = bytearray(run_by(python, 10 + number, 100))
-        head = np.frombuffer(content, _HEAD, 1)
-        head["pid"], head["parent"], head["script"] = pid, parent, script
+        head, _ = fields_of(content)
+        head.pid, head.parent, head.script = pid, parent, script
         (tmp_path / f"{PREFIX}{pid}-1").write_bytes(content)
     assert merge_parts(tmp_path, tmp_path / "report.json", "train.py")
     report = read_report_file(tmp_path / "report.json")
@@ -134,15 +139,14 @@ def test_own_calls_of_several_mpi_programs_are_each_in_the_report_of_its_own(tmp
         for number, (executable, start) in list(enumerate(programs))[before:]:
             path = report if number == 0 else tmp_path / f"report.json.{number + 1}"
             path.write_text(runtime_report(executable, start, 2**20 if number else 0))
-        for pid, parent, executable, start, size in [
+        for pid, parent, ran, start, size in [
             (2, 1, b"/bin/cp", 5, 7), (3, 1, b"/app", 10, 100), (4, 3, b"/bin/gzip", 11, 30),
             (5, 1, b"/app", 20, 200), (6, 1, b"/other", 30, 300),
         ]:  # fmt: skip
-            content = bytearray(run_by(executable, start * SECOND, size))
-            head = np.frombuffer(content, _HEAD, 1)
-            head["pid"], head["parent"], head["end"] = pid, parent, 3 * SECOND
-            files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
-            files[0]["way"][1]["first"], files[0]["way"][1]["last"] = 1, SECOND
+            content = bytearray(run_by(ran, start * SECOND, size))
+            head, file = fields_of(content)
+            head.pid, head.parent, head.end = pid, parent, 3 * SECOND
+            file.way[1].first, file.way[1].last = 1, SECOND
             (tmp_path / f"{PREFIX}{pid}-1").write_bytes(content)
         assert merge_parts(tmp_path, report, program)
         return [read_report_file(path) for path in reports_of(report)]
@@ -211,8 +215,8 @@ def test_ranks_without_files_count_where_the_launcher_started_several(
 ) -> None:
     for number, rank in enumerate(used):
         content = bytearray(run_by(b"/bin/app", 10 + number, 100))
-        head = np.frombuffer(content, _HEAD, 1)
-        head["rank"], head["ranks"] = rank, declared
+        head, _ = fields_of(content)
+        head.rank, head.ranks = rank, declared
         (tmp_path / f"{PREFIX}{number}-1").write_bytes(content)
     assert merge_parts(tmp_path, tmp_path / "report.json")
     job = read_report_file(tmp_path / "report.json").job

@@ -44,7 +44,7 @@ def write_trace(folder: Path, trace: Path) -> str:
         How many requests it has, and how many had no room.
     """
     names = {
-        (int(part.data["pid"]), int(record["hash"])): decode_field(record["path"])
+        (part.head.pid, record.hash): decode_field(record.path)
         for part in map(read_part, parts_in(folder))
         if part is not None
         for record in part.files

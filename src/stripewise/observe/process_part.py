@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable, Sequence
+from ctypes import Array, Structure, c_char, c_int32, c_int64, c_uint32, c_uint64, sizeof
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from stripewise.formats import SIZE_NAMES
 
@@ -16,61 +16,158 @@ OPERATIONS = (
     "read_copy", "write_copy", "seek", "sync", "set_size", "map", "advise",
 )  # fmt: skip
 METADATA = ("failed_open", "stat", "change", "list")
-_CALLS = np.dtype([(name, "u8") for name in ("count", "bytes", "time", "least", "most")])
-_DIRECTION = np.dtype(
-    [
-        ("first", "u8"),
-        ("last", "u8"),
-        ("bins", "u8", len(SIZE_NAMES)),
-        ("contiguous", "u8"),
-        ("strided", "u8"),
-        ("random", "u8"),
-        ("low", "u8"),
-        ("high", "u8"),
-        ("top", [("size", "u8"), ("count", "u8")], 4),
-    ]
-)
+WAYS = ("read", "write")
+_OF_WAY = {way: tuple(at for at, name in enumerate(OPERATIONS) if name.startswith(way)) for way in WAYS}
 _MOST_SETTINGS = 24
 _LAYOUT_NUMBERS = 6
 _FILE_SYSTEMS = 3
+_TOP = 4
 GIVEN, REFUSED = 1, 2
-_FILE = np.dtype(
-    [
-        ("state", "u4"),
-        ("hash", "u4"),
-        ("told", "u4"),
-        ("place", "u4"),
-        ("layout", "i8", _LAYOUT_NUMBERS),
-        ("path", "S512"),
-        ("calls", _CALLS, len(OPERATIONS)),
-        ("way", _DIRECTION, 2),
-        ("effects", [(way, "u8") for way in ("acted", "missed", "failed")], _MOST_SETTINGS),
-        ("note", "S96"),
-    ]
-)
-_HEAD = np.dtype(
-    [
-        ("magic", "S8"),
-        ("record_size", "u4"),
-        ("records", "u4"),
-        ("pid", "i4"),
-        ("parent", "i4"),
-        ("rank", "i4"),
-        ("ranks", "i4"),
-        ("real", "u8"),
-        ("start", "u8"),
-        ("end", "u8"),
-        ("host", "S64"),
-        ("executable", "S512"),
-        ("script", "S128"),
-        ("metadata", [("count", "u8"), ("time", "u8")], len(METADATA)),
-        ("settings", [("name", "S24"), ("value", "S64"), ("state", "u8")], _MOST_SETTINGS),
-        ("misread", "u8"),
-        ("windows", [("fetches", "u8"), ("fetched", "u8"), ("used", "u8"), ("memory", "u8")]),
-        ("layouts", [("system", "S24"), ("keys", "S24", _LAYOUT_NUMBERS)], _FILE_SYSTEMS),
-    ]
-)
+
+
+def _counters(*names: str) -> list[tuple[str, type]]:
+    return [(name, c_uint64) for name in names]
+
+
+class Calls(Structure):
+    """``struct calls``."""
+
+    count: int
+    bytes: int
+    time: int
+    least: int
+    most: int
+    _fields_ = _counters("count", "bytes", "time", "least", "most")
+
+
+class _Size(Structure):
+    size: int
+    count: int
+    _fields_ = _counters("size", "count")
+
+
+class Direction(Structure):
+    """``struct direction``."""
+
+    first: int
+    last: int
+    bins: Array[c_uint64]
+    contiguous: int
+    strided: int
+    random: int
+    low: int
+    high: int
+    top: Array[_Size]
+    _fields_ = (
+        *_counters("first", "last"),
+        ("bins", c_uint64 * len(SIZE_NAMES)),
+        *_counters("contiguous", "strided", "random", "low", "high"),
+        ("top", _Size * _TOP),
+    )
+
+
+class _Effect(Structure):
+    acted: int
+    missed: int
+    failed: int
+    _fields_ = _counters("acted", "missed", "failed")
+
+
+class FileRecord(Structure):
+    """``struct file_record``."""
+
+    state: int
+    hash: int
+    told: int
+    place: int
+    layout: Array[c_int64]
+    path: bytes
+    calls: Array[Calls]
+    way: Array[Direction]
+    effects: Array[_Effect]
+    note: bytes
+    _fields_ = (
+        *((name, c_uint32) for name in ("state", "hash", "told", "place")),
+        ("layout", c_int64 * _LAYOUT_NUMBERS),
+        ("path", c_char * 512),
+        ("calls", Calls * len(OPERATIONS)),
+        ("way", Direction * len(WAYS)),
+        ("effects", _Effect * _MOST_SETTINGS),
+        ("note", c_char * 96),
+    )
+
+
+class _Metadata(Structure):
+    count: int
+    time: int
+    _fields_ = _counters("count", "time")
+
+
+class Asked(Structure):
+    """``struct asked_setting``."""
+
+    name: bytes
+    value: bytes
+    state: int
+    _fields_ = (("name", c_char * 24), ("value", c_char * 64), ("state", c_uint64))
+
+
+class Windows(Structure):
+    """What the accelerator of small reads did."""
+
+    fetches: int
+    fetched: int
+    used: int
+    memory: int
+    _fields_ = _counters("fetches", "fetched", "used", "memory")
+
+
+class _Layouts(Structure):
+    system: bytes
+    keys: Array[Array[c_char]]
+    _fields_ = (("system", c_char * 24), ("keys", c_char * 24 * _LAYOUT_NUMBERS))
+
+
+class Head(Structure):
+    """``struct part`` before its files."""
+
+    magic: bytes
+    record_size: int
+    records: int
+    pid: int
+    parent: int
+    rank: int
+    ranks: int
+    real: int
+    start: int
+    end: int
+    host: bytes
+    executable: bytes
+    script: bytes
+    metadata: Array[_Metadata]
+    settings: Array[Asked]
+    misread: int
+    windows: Windows
+    layouts: Array[_Layouts]
+    _fields_ = (
+        ("magic", c_char * 8),
+        *((name, c_uint32) for name in ("record_size", "records")),
+        *((name, c_int32) for name in ("pid", "parent", "rank", "ranks")),
+        *_counters("real", "start", "end"),
+        ("host", c_char * 64),
+        ("executable", c_char * 512),
+        ("script", c_char * 128),
+        ("metadata", _Metadata * len(METADATA)),
+        ("settings", Asked * _MOST_SETTINGS),
+        ("misread", c_uint64),
+        ("windows", Windows),
+        ("layouts", _Layouts * _FILE_SYSTEMS),
+    )
+
+
 _FILES = 512
+_READY = 2
+"""State of a record that is in use."""
 SECOND = 1e9
 """Ticks of a part's clock."""
 
@@ -81,67 +178,77 @@ class Process:
 
     Attributes
     ----------
-    data : numpy record
+    head : Head
         What it says of the process.
-    files : numpy array
-        Of the records of its files, those with calls.
+    files : sequence of FileRecord
+        Those of its files with calls.
     script : str
         What it interprets; empty if that is nothing.
     """
 
-    data: Any
-    files: Any
+    head: Head
+    files: Sequence[FileRecord]
     script: str
 
     @property
     def rank(self) -> int:
         """Of the launcher; 0 where there is none."""
-        return max(0, int(self.data["rank"]))
+        return max(0, self.head.rank)
+
+    @property
+    def host(self) -> str:
+        """The name of its node."""
+        return decode_field(self.head.host)
 
     @property
     def start(self) -> float:
         """Seconds since 1970."""
-        return float(self.data["real"]) / SECOND
+        return self.head.real / SECOND
 
     @property
     def end(self) -> float:
         """Seconds since 1970, of its last act if it was killed."""
-        seen = [int(self.data["end"]), *(int(last) for last in self.files["way"]["last"].ravel())]
-        return self.moment(max(seen))
+        return self.moment(max([self.head.end, *(way.last for file in self.files for way in file.way)]))
 
     @property
     def executable(self) -> str:
         """Its path."""
-        return decode_field(self.data["executable"])
+        return decode_field(self.head.executable)
 
     def moment(self, tick: int) -> float:
         """Seconds since 1970 of a time in the part."""
-        return (int(self.data["real"]) + max(0, tick - int(self.data["start"]))) / SECOND
+        return (self.head.real + max(0, tick - self.head.start)) / SECOND
 
-    def seconds(self, *names: str) -> float:
-        """Time in operations whose names begin so; in all without any."""
-        wanted = [at for at, name in enumerate(OPERATIONS) if name.startswith(names or "")]
-        spent = int(self.files["calls"]["time"][:, wanted].sum()) / SECOND
-        return spent if names else spent + int(self.data["metadata"]["time"].sum()) / SECOND
+    def seconds(self, way: str = "") -> float:
+        """Time in reads or writes; in all operations without a direction."""
+        wanted = _OF_WAY[way] if way else range(len(OPERATIONS))
+        spent = sum(file.calls[at].time for file in self.files for at in wanted)
+        return (spent if way else spent + sum(one.time for one in self.head.metadata)) / SECOND
+
+
+def bytes_moved(files: Iterable[FileRecord], way: str) -> int:
+    """Sum what was read from files, or written."""
+    return sum(file.calls[at].bytes for file in files for at in _OF_WAY[way])
 
 
 def read_part(path: Path) -> Process | None:
     """Read a part; None if it is not whole, because the process was killed while it made it."""
-    size = _HEAD.itemsize + _FILES * _FILE.itemsize
+    record, before = sizeof(FileRecord), sizeof(Head)
+    size = before + _FILES * record
     try:
         content = path.read_bytes() if path.stat().st_size == size else b""
     except OSError:
         return None
     if len(content) != size:
         return None
-    # Copies: most of a part is empty, and there may be thousands.
-    head = np.frombuffer(content, _HEAD, 1).copy()[0]
-    if head["magic"] != _MAGIC or head["record_size"] != _FILE.itemsize:
+    head = Head.from_buffer_copy(content)
+    if head.magic != _MAGIC or head.record_size != record:
         return None
-    files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
-    files = files[files["state"] == 2]
-    files = files[files["calls"]["count"].sum(axis=1) > 0]
-    return Process(head, files, decode_field(head["script"])) if len(files) else None
+    # Copies: most of a part is empty, and there may be thousands.
+    ready = (at for at in range(before, size, record) if struct.unpack_from("I", content, at)[0] == _READY)
+    files = [FileRecord.from_buffer_copy(content, at) for at in ready]
+    files = [file for file in files if any(one.count for one in file.calls)]
+    return Process(head, files, decode_field(head.script)) if files else None
 
 
 def decode_field(data: bytes) -> str:

@@ -9,8 +9,6 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
 
-import numpy as np
-
 from stripewise.catalogue.carriers import LAYOUT, POSIX
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.observe.left import parts_in, python_parts_in, reports_of
@@ -28,7 +26,14 @@ from stripewise.observe.process_part import (
     OPERATIONS,
     REFUSED,
     SECOND,
+    WAYS,
+    Asked,
+    Calls,
+    Direction,
+    FileRecord,
     Process,
+    Windows,
+    bytes_moved,
     decode_field,
     read_part,
 )
@@ -37,7 +42,6 @@ from stripewise.ownership import written_whole
 _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
-_DIRECTIONS = ("read", "write")
 _SLACK = 0.05
 """Seconds by which the clocks of two nodes may differ."""
 _NO_SHARE = {"count": 0, "bytes": 0, "ranks": 0, "max_size": 0}
@@ -123,11 +127,10 @@ def _share_out(processes: Sequence[Process], reports: Sequence[Mapping[str, Any]
     owners: dict[tuple[str, int], int | None] = {}
     found: list[list[Process]] = [[] for _ in reports]
     for process in sorted(processes, key=lambda process: process.start):
-        host = decode_field(process.data["host"])
         owner = _owner(process, reports)
         if owner is None:
-            owner = owners.get((host, int(process.data["parent"])))
-        owners[host, int(process.data["pid"])] = owner
+            owner = owners.get((process.host, process.head.parent))
+        owners[process.host, process.head.pid] = owner
         if reports and (owner is not None or not named):
             found[owner or 0].append(process)
     return found
@@ -160,7 +163,7 @@ def _add_own_calls(report: Mapping[str, Any], own: Mapping[str, Any]) -> dict[st
     """
     before, added = report["totals"], own["totals"]
     totals = dict(before)
-    for way, moved in zip(_DIRECTIONS, ("bytes_read", "bytes_written"), strict=True):
+    for way, moved in zip(WAYS, ("bytes_read", "bytes_written"), strict=True):
         through, rate = before.get(moved, 0), f"{way}_bandwidth"
         totals[moved] = through + added[moved]
         totals[rate] = over_all([(through, before.get(rate)), (added[moved], added[rate])])
@@ -189,14 +192,14 @@ def _write(report: Path, found: Mapping[str, Any]) -> None:
 def _has_processes(report: Mapping[str, Any], processes: Sequence[Process]) -> bool:
     """Whether a report was made of these processes, and of others whose parts are gone already."""
     known = {(one["host"], one["pid"], one["start"]) for one in report.get("processes", ())}
-    return {(decode_field(one.data["host"]), int(one.data["pid"]), one.start) for one in processes} < known
+    return {(one.host, one.head.pid, one.start) for one in processes} < known
 
 
 def _inherit_scripts(processes: Sequence[Process]) -> None:
     """Count processes of an interpreter without a script, such as spawned workers, with that of their parent."""
-    by_pid = {(decode_field(one.data["host"]), int(one.data["pid"])): one for one in processes}
+    by_pid = {(one.host, one.head.pid): one for one in processes}
     for process in sorted(processes, key=lambda process: process.start):
-        parent = by_pid.get((decode_field(process.data["host"]), int(process.data["parent"])))
+        parent = by_pid.get((process.host, process.head.parent))
         if parent and not process.script and process.executable == parent.executable:
             process.script = parent.script
 
@@ -206,27 +209,27 @@ def _report(processes: Sequence[Process], cut: bool = False, moved: Mapping[str,
     _file_system.cache_clear()
     start, end = min(p.start for p in processes), max(p.end for p in processes)
     ranks = {process.rank for process in processes}
-    by_path: dict[str, list[tuple[Process, Any]]] = {}
+    by_path: dict[str, list[tuple[Process, FileRecord]]] = {}
     for process in processes:
         for record in process.files:
-            path = decode_field(record["path"]) or _OTHERS
+            path = decode_field(record.path) or _OTHERS
             known = path in by_path or len(by_path) < _MOST_FILES
             by_path.setdefault(path if known else _OTHERS, []).append((process, record))
     files = [_file(path, used) for path, used in by_path.items()]
-    own = {way: sum(file["moved"][way] for file in files) for way in _DIRECTIONS}
+    own = {way: sum(file["moved"][way] for file in files) for way in WAYS}
     totals: dict[str, Any] = {"bytes_read": own["read"], "bytes_written": own["write"]}
-    for way, total in zip(_DIRECTIONS, ("bytes_read", "bytes_written"), strict=True):
+    for way, total in zip(WAYS, ("bytes_read", "bytes_written"), strict=True):
         totals[f"{way}_bandwidth"] = _bandwidth(files, way, (moved or {}).get(total, 0))
-        totals[f"{way}_time"] = max(_by_rank(processes, lambda p, way=way: p.seconds(f"{way}")).values())
+        totals[f"{way}_time"] = max(_by_rank(processes, lambda p, way=way: p.seconds(way)).values())
     for file in files:
         del file["moved"], file["spans"]
-    declared = max(int(process.data["ranks"]) for process in processes)
+    declared = max(process.head.ranks for process in processes)
     first = min(processes, key=lambda process: process.start)
     job = {
         "executable": first.executable,
         # Ranks that used no file are ranks, too.
         "ranks": max(len(ranks), declared if len(ranks) > 1 else 1),
-        "nodes": len({process.data["host"] for process in processes}),
+        "nodes": len({process.host for process in processes}),
         "start": start,
         "elapsed": end - start,
         "io_time": max(_by_rank(processes, Process.seconds).values()),
@@ -249,8 +252,8 @@ def _programs(processes: Sequence[Process]) -> list[dict[str, Any]]:
             "script": script,
             "ranks": len({process.rank for process in own}),
             "elapsed": max(process.end for process in own) - min(process.start for process in own),
-            "bytes_read": sum(_bytes(process.files)["read"] for process in own),
-            "bytes_written": sum(_bytes(process.files)["write"] for process in own),
+            "bytes_read": sum(bytes_moved(process.files, "read") for process in own),
+            "bytes_written": sum(bytes_moved(process.files, "write") for process in own),
             "io_time": max(_by_rank(own, Process.seconds).values()),
             "processes": len(own),
         }
@@ -267,72 +270,63 @@ def _by_rank(processes: Iterable[Process], seconds: Any) -> dict[int, float]:
 
 
 def _process(process: Process) -> dict[str, Any]:
-    counted = process.files["way"]["bins"].sum(axis=2)  # by file and direction
-    moved = _bytes(process.files)
-    metadata = process.data["metadata"]
+    head = process.head
+    reads, writes = (sum(sum(file.way[at].bins) for file in process.files) for at in range(len(WAYS)))
     return {
-        "pid": int(process.data["pid"]),
-        "parent": int(process.data["parent"]),
-        "rank": int(process.data["rank"]) if process.data["rank"] >= 0 else None,
-        "host": decode_field(process.data["host"]),
+        "pid": head.pid,
+        "parent": head.parent,
+        "rank": head.rank if head.rank >= 0 else None,
+        "host": process.host,
         "executable": process.executable,
         "script": process.script,
         "start": process.start,
         "elapsed": process.end - process.start,
-        "ended": bool(process.data["end"]),
+        "ended": bool(head.end),
         "io_time": process.seconds(),
-        "bytes_read": moved["read"],
-        "bytes_written": moved["write"],
-        "reads": int(counted[:, 0].sum()),
-        "writes": int(counted[:, 1].sum()),
-        "opens": int(process.files["calls"]["count"][:, 0].sum()),
+        "bytes_read": bytes_moved(process.files, "read"),
+        "bytes_written": bytes_moved(process.files, "write"),
+        "reads": reads,
+        "writes": writes,
+        "opens": sum(file.calls[0].count for file in process.files),
         "metadata": {
-            name: {"count": int(one["count"]), "time_sum": int(one["time"]) / SECOND}
-            for name, one in zip(METADATA, metadata, strict=True)
-            if one["count"]
+            name: {"count": one.count, "time_sum": one.time / SECOND}
+            for name, one in zip(METADATA, head.metadata, strict=True)
+            if one.count
         },
-        **({"settings_misread": int(process.data["misread"])} if process.data["misread"] else {}),
-        **_windows(process.data["windows"]),
+        **({"settings_misread": head.misread} if head.misread else {}),
+        **_windows(head.windows),
     }
 
 
-def _windows(found: Any) -> dict[str, int]:
+def _windows(found: Windows) -> dict[str, int]:
     """What the accelerator of small reads fetched; nothing if it fetched nothing."""
-    if not found["fetches"]:
+    if not found.fetches:
         return {}
     # A process that was killed may have counted one and not yet the other.
-    unused = max(int(found["fetched"]) - int(found["used"]), 0)
-    told = {"fetches": int(found["fetches"]), "fetched": int(found["fetched"]), "unused": unused}
-    return {f"windows_{name}": value for name, value in {**told, "memory": int(found["memory"])}.items()}
+    unused = max(found.fetched - found.used, 0)
+    told = {"fetches": found.fetches, "fetched": found.fetched, "unused": unused, "memory": found.memory}
+    return {f"windows_{name}": value for name, value in told.items()}
 
 
-def _bytes(files: Any) -> dict[str, int]:
-    return {
-        way: int(files["calls"]["bytes"][:, [at for at, name in enumerate(OPERATIONS) if name.startswith(way)]].sum())
-        for way in _DIRECTIONS
-    }
-
-
-def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
-    records = np.array([record for _, record in used])
-    moved = _bytes(records)
+def _file(path: str, used: Sequence[tuple[Process, FileRecord]]) -> dict[str, Any]:
+    records = [record for _, record in used]
+    moved = {way: bytes_moved(records, way) for way in WAYS}
     spans = {
         way: [
-            (process.moment(int(record["way"][at]["first"])), process.moment(int(record["way"][at]["last"])))
+            (process.moment(record.way[at].first), process.moment(record.way[at].last))
             for process, record in used
-            if record["way"][at]["first"]
+            if record.way[at].first
         ]
-        for at, way in enumerate(_DIRECTIONS)
+        for at, way in enumerate(WAYS)
     }
-    every = [span for way in _DIRECTIONS for span in spans[way]]
+    every = [span for way in WAYS for span in spans[way]]
     size = _size(path)
-    calls = records["calls"]
-    patterns = {way: _pattern(records["way"][:, at]) for at, way in enumerate(_DIRECTIONS)}
+    patterns = {way: _pattern([record.way[at] for record in records]) for at, way in enumerate(WAYS)}
     return {
         "path": path,
-        "opens": int(calls["count"][:, 0].sum()),
+        "opens": sum(record.calls[0].count for record in records),
         "ranks": len({process.rank for process, _ in used}),
-        "nodes": len({process.data["host"] for process, _ in used}),
+        "nodes": len({process.host for process, _ in used}),
         "processes": len(used),
         **_whole_readers(records, size),
         "driver": None,
@@ -342,7 +336,9 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
         "write_span": _union([spans["write"]]) or None,
         "read_span": _union([spans["read"]]) or None,
         "operations": {
-            name: _operation(calls[:, at], used) for at, name in enumerate(OPERATIONS) if calls["count"][:, at].any()
+            name: _operation([(process.rank, record.calls[at]) for process, record in used])
+            for at, name in enumerate(OPERATIONS)
+            if any(record.calls[at].count for record in records)
         },
         "collective": {"calls": 0, "bytes": 0},
         "independent": {
@@ -351,7 +347,7 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
         },
         "view": None,
         "pattern": patterns,
-        "posix": dict.fromkeys(_DIRECTIONS, _NO_CALLS),
+        "posix": dict.fromkeys(WAYS, _NO_CALLS),
         "layout": _layout(used),
         "info": {},
         "decision": None,
@@ -362,49 +358,50 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
     }
 
 
-def _whole_readers(records: Any, size: int | None) -> dict[str, int]:
+def _whole_readers(records: Sequence[FileRecord], size: int | None) -> dict[str, int]:
     """Count the processes that read a file from end to end, which is more than as many bytes: epochs over a part."""
     if not size:
         return {}
-    reads = records["way"][:, 0]
-    read = records["calls"]["bytes"][:, [at for at, name in enumerate(OPERATIONS) if name.startswith("read")]].sum(
-        axis=1
-    )
-    ends = (reads["low"] > 0) & (reads["low"] <= 1 + (1 - _WHOLE) * size) & (reads["high"] >= _WHOLE * size)
-    whole = ends & (read >= _WHOLE * size)
-    return {"whole_readers": int(whole.sum()), "whole_read": int(read[whole].sum())}
-
-
-def _settings(used: Sequence[tuple[Process, Any]]) -> list[dict[str, Any]]:
-    """What became of each setting that the processes were asked for and met a call on the file with."""
-    acted, missed, failed = (
-        np.sum([record["effects"][way] for _, record in used], axis=0) for way in ("acted", "missed", "failed")
-    )
-    asked = used[0][0].data["settings"]
-    noted = [record for _, record in used if record["note"]]
-    note = decode_field(max(noted, key=lambda record: record["effects"]["failed"].any())["note"]) if noted else ""
-    return [
-        _setting(one, int(acted[at]), int(missed[at]), bool(failed[at]), note)
-        for at, one in enumerate(asked)
-        if one["state"] and (acted[at] or missed[at])
+    spans = ((record.way[0], bytes_moved([record], "read")) for record in records)
+    whole = [
+        read
+        for reads, read in spans
+        if 0 < reads.low <= 1 + (1 - _WHOLE) * size and min(reads.high, read) >= _WHOLE * size
     ]
+    return {"whole_readers": len(whole), "whole_read": sum(whole)}
 
 
-def _setting(one: Any, acted: int, missed: int, failed: bool, note: str) -> dict[str, Any]:
-    name, value = decode_field(one["name"]), decode_field(one["value"])
+def _settings(used: Sequence[tuple[Process, FileRecord]]) -> list[dict[str, Any]]:
+    """What became of each setting that the processes were asked for and met a call on the file with."""
+    noted = [record for _, record in used if record.note]
+    note = max(noted, key=lambda record: any(one.failed for one in record.effects)).note if noted else b""
+    found = []
+    for at, asked in enumerate(used[0][0].head.settings):
+        if not asked.state:
+            continue
+        effects = [record.effects[at] for _, record in used]
+        acted, missed = sum(one.acted for one in effects), sum(one.missed for one in effects)
+        if acted or missed:
+            failed = any(one.failed for one in effects)
+            found.append(_setting(asked, acted, missed, failed, decode_field(note)))
+    return found
+
+
+def _setting(one: Asked, acted: int, missed: int, failed: bool, note: str) -> dict[str, Any]:
+    name, value = decode_field(one.name), decode_field(one.value)
     laid = " " in name  # the key of a layout stands behind its file system
-    if one["state"] == REFUSED or (failed and not acted):
+    if one.state == REFUSED or (failed and not acted):
         outcome = "refused"
     else:
         outcome = "applied" if acted or not laid else "not_applicable"
-    if one["state"] == REFUSED:
+    if one.state == REFUSED:
         note = "the value is not one that the library knows"
     return {
         "layer": LAYOUT.verb if laid else POSIX.verb,
         "key": name,
         "requested": value,
         "application": None,
-        "given": value if one["state"] == GIVEN and outcome == "applied" else None,
+        "given": value if one.state == GIVEN and outcome == "applied" else None,
         "echoed": None,
         "outcome": outcome,
         "note": note if outcome != "applied" else "",
@@ -413,15 +410,15 @@ def _setting(one: Any, acted: int, missed: int, failed: bool, note: str) -> dict
     }
 
 
-def _layout(used: Sequence[tuple[Process, Any]]) -> dict[str, Any] | None:
+def _layout(used: Sequence[tuple[Process, FileRecord]]) -> dict[str, Any] | None:
     """What the file system told of the file's layout to the first process that asked."""
     for process, record in used:
         # A file that was written to its end is not therefore whole.
-        if 0 < record["place"] <= len(process.data["layouts"]):
-            system = process.data["layouts"][int(record["place"]) - 1]
-            known = zip(system["keys"], record["layout"], strict=True)
-            numbers = {decode_field(key): int(number) for key, number in known if number >= 0}
-            return {"file_system": decode_field(system["system"]), **numbers}
+        if 0 < record.place <= len(process.head.layouts):
+            layouts = process.head.layouts[record.place - 1]
+            known = zip(layouts.keys, record.layout, strict=True)
+            numbers = {decode_field(key.value): number for key, number in known if number >= 0}
+            return {"file_system": decode_field(layouts.system), **numbers}
     return None
 
 
@@ -444,33 +441,34 @@ def _file_system(folder: Path) -> str:
     return mount_type(folder)
 
 
-def _operation(calls: Any, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
+def _operation(calls: Sequence[tuple[int, Calls]]) -> dict[str, Any]:
+    """What the calls of one operation on a file were, by the ranks that made them."""
     by_rank: dict[int, int] = {}
-    for (process, _), one in zip(used, calls, strict=True):
-        by_rank[process.rank] = by_rank.get(process.rank, 0) + int(one["time"])
+    for rank, one in calls:
+        by_rank[rank] = by_rank.get(rank, 0) + one.time
     found: dict[str, Any] = {
-        "count": int(calls["count"].sum()),
-        "bytes": int(calls["bytes"].sum()),
+        "count": sum(one.count for _, one in calls),
+        "bytes": sum(one.bytes for _, one in calls),
         "time_max": max(by_rank.values()) / SECOND,
         "time_sum": sum(by_rank.values()) / SECOND,
     }
     # A process may have been killed after it counted the bytes of a call and before it noted their size.
-    if (least := calls["least"][calls["least"] > 0]).size:
-        found |= {"min_size": int(least.min()) - 1, "max_size": int(calls["most"].max())}
+    if least := [one.least for _, one in calls if one.least]:
+        found |= {"min_size": min(least) - 1, "max_size": max(one.most for _, one in calls)}
     return found
 
 
-def _pattern(ways: Any) -> dict[str, Any] | None:
-    if not ways["first"].any():
+def _pattern(ways: Sequence[Direction]) -> dict[str, Any] | None:
+    if not any(way.first for way in ways):
         return None
     sizes: dict[int, int] = {}
-    for size, count in ways["top"].ravel():
-        if count:
-            sizes[int(size)] = sizes.get(int(size), 0) + int(count)
+    for one in (one for way in ways for one in way.top):
+        if one.count:
+            sizes[one.size] = sizes.get(one.size, 0) + one.count
     return {
-        "histogram": [int(count) for count in ways["bins"].sum(axis=0)],
+        "histogram": [sum(counts) for counts in zip(*(way.bins for way in ways), strict=True)],
         "top": sorted(([size, count] for size, count in sizes.items()), key=lambda pair: -pair[1])[:4],
-        **{name: int(ways[name].sum()) for name in ("contiguous", "strided", "random")},
+        **{name: sum(getattr(way, name) for way in ways) for name in ("contiguous", "strided", "random")},
     }
 
 

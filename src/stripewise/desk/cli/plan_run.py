@@ -266,7 +266,7 @@ def _list_left(report: Path) -> list[Path]:
     return [*reports_of(report), *parts_in(folder), *places_in(folder), *requests_in(folder), *python_parts_in(folder)]
 
 
-_READS_PARTS = (partial(import_module, "numpy"), partial(import_module, "stripewise.observe.processes"))
+_READS_PARTS = (partial(import_module, "stripewise.observe.processes"),)
 
 
 def _reads_reports(keys: Sequence[str]) -> Iterator[Callable[[], object]]:
@@ -361,12 +361,13 @@ def _merge_report(report: Path, *, where: bool) -> str:
     """Merge what the observer left of a run into its report, and say why there is none."""
     if not _list_left(report):
         return _NO_REPORT
-    from stripewise.observe.places import add_places  # noqa: PLC0415  loaded while the program ran
-    from stripewise.observe.processes import merge_parts  # noqa: PLC0415
+    from stripewise.observe.processes import merge_parts  # noqa: PLC0415  loaded while the program ran
 
     try:
         found = merge_parts(report.parent, report) or report.exists()
         if found and where:
+            from stripewise.observe.places import add_places  # noqa: PLC0415  loads NumPy
+
             return add_places(report)
     except OSError as error:
         return f"the report {report} cannot be written: {error.strerror or error}"
