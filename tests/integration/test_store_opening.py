@@ -119,6 +119,7 @@ def test_sqlite_loses_nothing_with_the_power(tmp_path: Path) -> None:
         ("sqlite:///a\0b", "names no file"),
         ("postgresql://ada:secret@host:port/db", "postgresql://USER@HOST"),
         ("postgresql://ada:secret@[::1/db", "postgresql://USER@HOST"),
+        ("postgresql://ada:pass@secret@host/db", "write %40"),
         ("postgresql+psycopg2://ada:secret@host/db", "journal:FOLDER"),
     ],
 )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import sqlalchemy as sa
 
 from stripewise.errors import StoreError, StripewiseError, TransientError
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.store.opening import _ADVISORY_LOCK, open_store, postgresql_engine
-from stripewise.store.schema import HEAD, VERSION_TABLE
+from stripewise.store.schema import HEAD, VERSION_TABLE, experiments
 from stripewise.store.sql import SqlStore
 from stripewise.testing.stores import DurableStoreContract, refused, result_of, run_of, trial_of
 from tests.conftest import require
@@ -150,6 +152,108 @@ def test_operators_of_a_stranger_never_run(server: Server, database: str) -> Non
     finally:
         server.sql("DROP OWNED BY mallory, victim", "store")
         server.sql("DROP ROLE mallory, victim")
+
+
+def _plant_operator(server: Server, schema: str, before: str = "") -> None:
+    """Let mallory make an operator that wins over PostgreSQL's own, and notes whose rights it has."""
+    body = "BEGIN PERFORM nextval('public.calls'); RETURN $1::text OPERATOR(pg_catalog.=) $2::text; END"
+    server.sql(
+        f"""{before} GRANT USAGE ON SCHEMA {schema} TO PUBLIC;
+        CREATE FUNCTION {schema}.same(text, varchar) RETURNS bool LANGUAGE plpgsql AS $$ {body} $$;
+        CREATE OPERATOR {schema}.= (LEFTARG = text, RIGHTARG = varchar, FUNCTION = {schema}.same)""",
+        "store",
+        "mallory",
+    )
+
+
+@pytest.fixture
+def victim(server: Server, database: str) -> Iterator[str]:
+    """Give the address of a user of the store, beside whom mallory has no rights in it."""
+    open_store(database).close()
+    server.sql("CREATE ROLE staff; CREATE ROLE mallory LOGIN NOINHERIT; CREATE ROLE victim LOGIN")
+    server.sql("GRANT ALL ON ALL TABLES IN SCHEMA public TO victim", "store")
+    server.sql("CREATE SEQUENCE calls; GRANT ALL ON calls TO PUBLIC", "store")
+    yield server.url("store", "victim")
+    server.sql("DROP OWNED BY mallory, victim, staff CASCADE", "store")
+    server.sql("DROP ROLE mallory, victim, staff")
+
+
+def _called(database: str) -> bool:
+    engine = postgresql_engine(database)
+    with engine.connect() as connection:
+        called = connection.exec_driver_sql("SELECT is_called FROM public.calls").scalar()
+    engine.dispose()
+    return bool(called)
+
+
+def test_a_schema_that_a_stranger_adds_later_is_not_searched(server: Server, database: str, victim: str) -> None:
+    server.sql("GRANT CREATE ON DATABASE store TO mallory", "store")
+    with open_store(victim) as store:
+        _plant_operator(server, "victim", "CREATE SCHEMA victim;")
+        identifier = store.create(Experiment())
+        store.annotate(identifier, remark="ours")
+        assert store.record(identifier).remark == "ours"
+    assert not _called(database)
+    with pytest.raises(StoreError, match=r"another user \(mallory\)"):
+        open_store(victim)
+
+
+def test_triggers_of_a_stranger_are_refused(server: Server, database: str, victim: str) -> None:
+    server.sql("GRANT TRIGGER ON runs TO mallory; CREATE SCHEMA other AUTHORIZATION mallory", "store")
+    with pytest.raises(StoreError, match=r"another user \(mallory\) may make triggers of the table runs"):
+        open_store(victim)
+    server.sql(
+        """CREATE FUNCTION other.t() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+        CREATE TRIGGER t BEFORE INSERT ON runs FOR EACH ROW EXECUTE FUNCTION other.t()""",
+        "store",
+        "mallory",
+    )
+    server.sql("REVOKE TRIGGER ON runs FROM mallory", "store")
+    with pytest.raises(StoreError, match=r"another user \(mallory\) made a trigger of the table runs"):
+        open_store(victim)
+
+
+def test_what_a_stranger_does_as_a_group_of_the_user_is_refused(server: Server, database: str, victim: str) -> None:
+    server.sql("GRANT staff TO victim, mallory; GRANT CREATE ON SCHEMA public TO staff", "store")
+    with pytest.raises(StoreError, match=r"another user \(mallory\) may create functions in the schema public"):
+        open_store(victim)
+    server.sql("GRANT CREATE ON SCHEMA public TO mallory", "store")
+    _plant_operator(server, "public", "SET ROLE staff;")
+    server.sql("REVOKE CREATE ON SCHEMA public FROM mallory, staff", "store")
+    with pytest.raises(StoreError, match=r"another user \(staff\) made the (function same|operator =)"):
+        open_store(victim)
+    assert not _called(database)
+
+
+def test_a_server_that_isolates_all_transactions_ends_no_experiment(server: Server, database: str) -> None:
+    server.sql("ALTER DATABASE store SET default_transaction_isolation = serializable")
+    with open_store(database) as store:
+        engine = store.database._engine
+        with engine.connect() as connection:
+            assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
+
+
+def test_writers_that_stood_in_each_others_way_try_again(database: str) -> None:
+    with open_store(database) as store:
+        first, second = (store.create(Experiment()) for _ in range(2))
+        both = threading.Barrier(2)
+        tries: list[bool] = []
+
+        def change(mine: str, other: str) -> None:
+            def work(connection: sa.Connection, again: bool) -> None:
+                tries.append(again)
+                connection.execute(experiments.update().where(experiments.c.id == mine).values(remark="x"))
+                if len(tries) <= 2:
+                    both.wait(20)
+                connection.execute(experiments.update().where(experiments.c.id == other).values(remark="y"))
+
+            store.database.write(work)
+
+        with ThreadPoolExecutor(2) as pool:
+            for future in [pool.submit(change, first, second), pool.submit(change, second, first)]:
+                future.result(60)
+        # A transaction that was undone for another one was certainly not kept.
+        assert tries == [False, False, False]
 
 
 def test_nobody_waits_for_ever_for_a_lock(server: Server, database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,6 +200,9 @@ def postgresql_engine(text: str) -> sa.Engine:
         raise UserError(
             "the address of the PostgreSQL store cannot be read", "write postgresql://USER@HOST:PORT/DATABASE"
         ) from None
+    if "@" in (url.host or ""):
+        # What stands before it is the rest of a password, which messages would show.
+        raise UserError("the address of the PostgreSQL store has more than one @", "write %40 for each @ in a password")
     if url.get_backend_name() != "postgresql":
         raise UserError(f"a store of kind '{url.get_backend_name()}' is unknown", "use sqlite, postgresql or journal")
     try:
@@ -207,6 +210,8 @@ def postgresql_engine(text: str) -> sa.Engine:
             engine = sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
                 pool_pre_ping=True,
+                # Rows are locked where it matters; what a server may have as its default fails beside other writers.
+                isolation_level="READ COMMITTED",
                 connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "stripewise"},
             )
     except (sa.exc.ArgumentError, TypeError, ValueError):
@@ -328,26 +333,38 @@ def _open_postgresql(text: str) -> Store:
 
 
 _FOREIGN = """
-    WITH stranger AS (
+    WITH writer AS (SELECT oid FROM pg_roles WHERE has_table_privilege(oid, to_regclass('experiments'), 'UPDATE')),
+    stranger AS (
         SELECT r.oid, r.rolname, r.rolcanlogin AND has_database_privilege(r.oid, d.oid, 'CONNECT') AS comes,
-               COALESCE(has_table_privilege(r.oid, to_regclass('experiments'), 'UPDATE'), FALSE) AS writes
+               EXISTS (SELECT FROM writer w WHERE pg_has_role(r.oid, w.oid, 'MEMBER')) AS writes,
+               EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid AND m.member = own.oid) AS ours
         FROM pg_roles r, pg_roles own, pg_database d
         WHERE own.rolname = current_user AND d.datname = current_database() AND NOT r.rolsuper AND r.oid <> d.datdba
         AND NOT pg_has_role(r.oid, own.oid, 'MEMBER')
-        AND NOT EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid AND m.member = own.oid)
-    ), place AS (SELECT oid, nspname FROM pg_namespace WHERE nspname = ANY (current_schemas(FALSE)))
+    ), place AS (SELECT oid, nspname FROM pg_namespace WHERE nspname = ANY (current_schemas(FALSE))),
+    ours AS (SELECT name, to_regclass(name) AS oid FROM unnest(CAST(:names AS text[])) AS t(name))
     SELECT s.rolname, 'made the table ' || t.name
-    FROM unnest(CAST(:names AS text[])) AS t(name) JOIN pg_class c ON c.oid = to_regclass(t.name)
-    JOIN stranger s ON s.oid = c.relowner
+    FROM ours t JOIN pg_class c ON c.oid = t.oid JOIN stranger s ON s.oid = c.relowner WHERE NOT s.ours
+    UNION ALL SELECT s.rolname, 'made a trigger of the table ' || t.name
+    FROM ours t JOIN pg_trigger g ON g.tgrelid = t.oid JOIN pg_proc f ON f.oid = g.tgfoid
+    JOIN stranger s ON s.oid = f.proowner WHERE NOT s.writes
+    UNION ALL SELECT s.rolname, 'may make triggers of the table ' || t.name
+    FROM ours t JOIN stranger s ON has_table_privilege(s.oid, t.oid, 'TRIGGER') WHERE s.comes AND NOT s.writes
     UNION ALL SELECT s.rolname, 'made the function ' || f.proname
     FROM place p JOIN pg_proc f ON f.pronamespace = p.oid JOIN stranger s ON s.oid = f.proowner WHERE NOT s.writes
     UNION ALL SELECT s.rolname, 'made the operator ' || o.oprname
     FROM place p JOIN pg_operator o ON o.oprnamespace = p.oid JOIN stranger s ON s.oid = o.oprowner WHERE NOT s.writes
     UNION ALL SELECT s.rolname, 'may create functions in the schema ' || p.nspname
-    FROM place p JOIN stranger s ON has_schema_privilege(s.oid, p.oid, 'CREATE') WHERE s.comes AND NOT s.writes
+    FROM place p JOIN pg_roles maker ON NOT maker.rolsuper AND has_schema_privilege(maker.oid, p.oid, 'CREATE')
+    JOIN stranger s ON pg_has_role(s.oid, maker.oid, 'MEMBER') WHERE s.comes AND NOT s.writes
     LIMIT 1
 """
-"""Roles without rights in this store whose triggers, functions or operators our statements would call."""
+"""Roles without rights in this store whose triggers, functions or operators our statements would call.
+
+A role counts as what it can become, also where it does not inherit.
+"""
+
+_PATH = "SELECT array_to_string(ARRAY(SELECT quote_ident(name) FROM unnest(current_schemas(FALSE)) AS t(name)), ',')"
 
 
 def _check_owners(engine: sa.Engine, url: str) -> None:
@@ -357,8 +374,17 @@ def _check_owners(engine: sa.Engine, url: str) -> None:
     """
     with engine.connect() as connection:
         found = connection.execute(sa.text(_FOREIGN), {"names": [*metadata.tables, VERSION_TABLE]}).first()
+        path = connection.execute(sa.text(_PATH)).scalar_one()
     if found is not None:
         raise StoreError(
             f"{url}: another user ({found[0]}) {found[1]}",
             "use a database in which no other role may: REVOKE CREATE ON SCHEMA public FROM PUBLIC",
         )
+
+    @sa.event.listens_for(engine, "connect")
+    def _keep_path(connection: Any, _: Any) -> None:
+        # Who may create schemas could add one later that this user's search path names, such as one of the user's name.
+        connection.execute("SELECT pg_catalog.set_config('search_path', %s, FALSE)", [path])
+        connection.commit()
+
+    engine.dispose()

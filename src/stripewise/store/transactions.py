@@ -153,6 +153,8 @@ def _first_line(error: BaseException) -> str:
 
 T = TypeVar("T")
 
+_UNDONE = ("40001", "40P01")
+"""Codes of a transaction that the server undid for the sake of another one, as in a deadlock."""
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
 
@@ -278,7 +280,9 @@ class Transactions:
                     with engine.begin() as connection:
                         return work(connection, again)
                 except sa.exc.DBAPIError as error:
-                    if not is_disconnected(error) or time.monotonic() + pause > deadline:
+                    undone = _sqlstate(error.orig) in _UNDONE
+                    if not (undone or is_disconnected(error)) or time.monotonic() + pause > deadline:
                         raise
+                    again = again or not undone
                 time.sleep(pause)
-                pause, again = min(2 * pause, _LONGEST_PAUSE), True
+                pause = min(2 * pause, _LONGEST_PAUSE)
