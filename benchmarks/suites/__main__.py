@@ -6,17 +6,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +80,36 @@ def outcomes(suite: Mapping[str, Any], output: str) -> dict[str, list[str]]:
     return {name: sorted(each) for name, each in found.items()}
 
 
+def finish(command: Sequence[str], where: Path, limit: float) -> tuple[str, int | None]:
+    """Give a command's output and code; at the limit its whole session ends, and the code is None."""
+    with tempfile.TemporaryFile() as output:
+        # Launchers start ranks in groups of their own, so that the session is what they have in common.
+        process = subprocess.Popen(
+            command,
+            cwd=where,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            code = None
+            end_session(process.pid)
+            process.wait()
+        output.seek(0)
+        return output.read().decode("utf-8", "replace"), code
+
+
+def end_session(session: int) -> None:
+    """Kill what is left of a session."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
+                os.kill(int(stat.parent.name), signal.SIGKILL)
+
+
 def run(
     suite: Mapping[str, Any],
     mode: str,
@@ -102,19 +136,7 @@ def run(
     command = shlex.split(re.sub(r"\{(program|python|mpiexec)\}", lambda word: fill[word[1]], suite["command"]))
     begun = time.monotonic()
     where = folder / suite["checkout"] if "checkout" in suite else folder
-    try:
-        done = subprocess.run(
-            [*words_of(mode, folder, suite, model), *command],
-            cwd=where,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=limit,
-            check=False,
-        )
-        output, code = done.stdout.decode("utf-8", "replace"), done.returncode
-    except subprocess.TimeoutExpired as error:
-        output, code = (error.stdout or b"").decode("utf-8", "replace"), None
+    output, code = finish([*words_of(mode, folder, suite, model), *command], where, limit)
     for file in sorted(where.glob(suite.get("ranks", "no file of a rank"))):
         output += file.read_text("utf-8", "replace")
         file.unlink()

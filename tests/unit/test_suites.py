@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 import zlib
 from pathlib import Path
@@ -41,6 +42,18 @@ def test_what_a_run_changes_is_named(tmp_path: Path) -> None:
     (tmp_path / "here").touch()
     assert suites.compare(plain, suites.run(suite, "plain", tmp_path, {}, 60)) == ["two: ['ok'], None"]
     assert suites.words_of("direct", tmp_path, suite)[-2:] == [str(tmp_path / "direct.plan"), "--"]
+
+
+def test_the_time_limit_ends_the_programs_that_a_test_started(tmp_path: Path) -> None:
+    command = "sh -c 'set -m; sleep 1000 & echo $! > child; echo T one ok; wait'"  # in a process group of its own
+    suite = {"command": command, "test": r"(?m)^T (\w+) (\w+)$"}
+    done = suites.run(suite, "plain", tmp_path, {}, 1)
+    assert (done["code"], done["tests"]) == (None, {"one": ["ok"]})
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "cmdline")
+    until = time.monotonic() + 30
+    while (running := child.exists() and child.read_bytes()) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not running
 
 
 def test_orders_are_those_of_the_runtime(tmp_path: Path) -> None:
