@@ -230,6 +230,19 @@ def test_a_cookie_belongs_to_one_service(tmp_path: Path) -> None:
     assert name_cookie(behind, "") == "__Host-stripewise" != name_cookie(behind, "/node/n1")
 
 
+def test_a_strangers_headers_take_no_seconds(served: Running) -> None:
+    """Python's reader of cookies takes time that grows with the square of quoted characters."""
+    begun = time.process_time()
+    answer = served.nobody.get("/api/experiments", headers={"Cookie": 'a="' + '\\"' * 15_000 + '"'})
+    assert answer.status_code == 401
+    assert time.process_time() - begun < 1
+
+
+def test_an_origin_that_is_no_address_is_refused(served: Running) -> None:
+    answer = served.nobody.post("/login", headers={"Origin": "http://["}, data={"token": "x"})
+    assert answer.status_code == 403
+
+
 def test_an_address_logs_in_once_and_is_noted(served: Running) -> None:
     token, _ = served.service.tokens.create("opener", "admin", 3600.0)
     address = f"/login?ticket={served.service.tickets.add(token)}"
@@ -366,6 +379,7 @@ INJECTIONS = [
     "`id`",
     "| cat /etc/passwd",
     "%00",
+    "a%00b",
     "../../etc/passwd",
     "..%2f..%2fetc%2fpasswd",
     "%2e%2e%2f%2e%2e%2fetc%2fpasswd",
