@@ -1,6 +1,7 @@
 """Run test suites of others plain and under Stripewise, and compare them test by test.
 
-``python -m benchmarks.suites --checkouts FOLDER [--suite NAME] [--mode NAME] [--python PYTHON] [--model FILE]``
+``python -m benchmarks.suites --checkouts FOLDER [--suite NAME] [--program NAME] [--mode NAME] [--python PYTHON]
+[--model FILE]``
 """
 
 from __future__ import annotations
@@ -160,6 +161,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkouts", type=Path, required=True, help="holds the checkouts; tests write below it")
     parser.add_argument("--suite", action="append", choices=suites, help="by default all that are there")
+    parser.add_argument("--program", action="append", help="of suites of many programs, only these")
     parser.add_argument("--mode", action="append", choices=MODES)
     parser.add_argument("--python", default=sys.executable, help="has what the suites of Python need")
     parser.add_argument("--mpiexec", default="mpiexec", help="of the MPI that the programs are built with")
@@ -174,6 +176,8 @@ def main() -> int:
         if not (folder / suite.get("checkout", ".")).is_dir():
             print(f"{name}: no checkout {folder / suite['checkout']}")
             continue
+        if given.program and "programs" in suite:
+            suite = {**suite, "programs": given.program}
         plain = run(suite, "plain", folder, fill, given.limit)
         # What differs between two plain runs is no one's fault but the suite's.
         unsteady = {line.partition(":")[0] for line in compare(plain, run(suite, "plain", folder, fill, given.limit))}
