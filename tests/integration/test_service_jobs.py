@@ -59,6 +59,16 @@ def test_jobs_are_taken_in_order_and_once(jobs: Jobs) -> None:
         jobs.get("nothing")
 
 
+def test_a_clock_that_was_ahead_holds_no_job_up(store: Store, jobs: Jobs) -> None:
+    later, tomorrow = jobs.submit("experiment", "a", "ada"), jobs.submit("campaign", "b", "ada")
+    for job, seconds in ((later, 60), (tomorrow, 86400)):
+        where = schema.jobs.update().where(schema.jobs.c.id == job.id)
+        database_of(store).execute(where.values(due=time.time() + seconds))
+    taken = jobs.take("w1")
+    assert taken is not None and taken.id == tomorrow.id
+    assert jobs.take("w1") is None
+
+
 def _take(path: str, queue: multiprocessing.Queue[str]) -> None:
     with open_store(path) as opened:
         taken = Jobs(database_of(opened)).take(f"worker {os.getpid()}")

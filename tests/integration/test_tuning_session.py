@@ -3,6 +3,8 @@
 import errno
 import math
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -405,3 +407,29 @@ def test_roles_of_trials():
     found = tune(noisy(9), SPACE, budget=30, seed=9)
     assert found.trials[0].role is Role.DEFAULT
     assert all(t.role is Role.CANDIDATE for t in found.trials[1:])
+
+
+_JUMPS = """
+import time
+ahead, real, even = [0.0], time.time, time.monotonic
+passed = [0.0]
+time.time, time.monotonic = lambda: real() + ahead[0] + passed[0], lambda: even() + passed[0]
+from stripewise.engine.ledger import ExperimentLedger
+from stripewise.requests.experiment import Experiment
+from stripewise.store.opening import open_store
+store = open_store("sqlite:///:memory:")
+ledger = ExperimentLedger(store, store.create(Experiment()), "me")
+renewed = []
+renew, store.renew = store.renew, lambda claim: (renewed.append(claim), renew(claim))
+for jump in (86400.0, -86400.0):
+    ahead[0] = jump
+    assert 0 <= ledger.spent().seconds < 3600, ledger.spent()
+    passed[0] += 50.0
+    ledger.keep()
+assert len(renewed) == 2, renewed
+"""
+
+
+def test_the_time_of_day_may_be_set_while_an_experiment_runs() -> None:
+    done = subprocess.run([sys.executable, "-c", _JUMPS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

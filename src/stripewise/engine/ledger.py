@@ -130,10 +130,10 @@ class StoredLedger(Ledger):
     owner : str
         Who holds the claim, for messages to others.
     clock : callable
-        Wall time in seconds.
+        Seconds that pass evenly, whatever happens to the time of day.
     """
 
-    def __init__(self, store: Store, identifier: str, owner: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, identifier: str, owner: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self.identifier = identifier
         self._clock = clock
@@ -209,7 +209,7 @@ class ExperimentLedger(StoredLedger):
         *,
         simulated: Callable[[], bool] = lambda: False,
         queued: Callable[[], float] = lambda: 0.0,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(store, identifier, owner, clock)
         self.experiment: Experiment = store.record(identifier).experiment

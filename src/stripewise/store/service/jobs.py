@@ -27,6 +27,10 @@ MOST_IDLE = 3
 """A job that was taken so often in a row without getting any further is given up: it kills its workers."""
 
 
+_LATEST_SECONDS = 600.0
+"""No job is put off for longer: one that is due later was written before the clock was set back."""
+
+
 @dataclass(frozen=True)
 class ServiceJob:
     """A job as it is kept.
@@ -169,7 +173,8 @@ class Jobs:
 
     def _due(self, connection: sa.Connection, kinds: tuple[str, ...]) -> list[int]:
         now = self._database.now(connection)
-        where = (jobs.c.state.in_(("queued", "running")), jobs.c.kind.in_(kinds), jobs.c.due <= now)
+        due = sa.or_(jobs.c.due <= now, jobs.c.due > now + _LATEST_SECONDS)
+        where = (jobs.c.state.in_(("queued", "running")), jobs.c.kind.in_(kinds), due)
         columns: list[Any] = [jobs.c.number, jobs.c.state, jobs.c.lease, jobs.c.holder]
         found = connection.execute(sa.select(*columns).where(*where).order_by(jobs.c.number))
         return [row.number for row in found if row.state == "queued" or not rows.is_alive(row, now)]
