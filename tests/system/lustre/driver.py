@@ -24,6 +24,7 @@ ALL = 0xFFFF
 """The stripe count that stands for all targets, and the first target that stands for any."""
 # Waiting ranks sleep: there are more of them than cores.
 SLEEPY = {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1", "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "8"}
+SLEEPY["MPIR_CVAR_ENABLE_HEAVY_YIELD"] = "1"
 
 
 @dataclass(frozen=True)
