@@ -225,10 +225,9 @@ class Share(_ResultPart):
 
     @property
     def says(self) -> str:
-        """What is known of it, in words for people."""
+        """What was measured of it, in words for people; empty if nothing was."""
         if self.slowdown is None or self.interval is None:
-            known = f"{self.name} acts; its share" if self.acts else f"the share of {self.name}"
-            return f"{known} was not measured"
+            return ""
         ends = self.interval
         figures = f"{ends.percent} interval {format_factor(ends.low)} to {format_factor(ends.high)}, {self.pairs} pairs"
         if ends.low <= 1 <= ends.high:
@@ -525,6 +524,20 @@ class Result(_ResultPart):
     @field_serializer("workload")
     def _said(self, workload: Workload) -> dict[str, Any]:
         return workload.model_dump(exclude_none=True)
+
+    @property
+    def contributions(self) -> list[str]:
+        """What each setting of the answer contributes, in words for people; those without a measured share together."""
+        found = [share.says for share in self.shares if share.says]
+        for acts in (True, False):
+            names = [share.name for share in self.shares if not share.says and share.acts is acts]
+            one, listed = len(names) == 1, ", ".join(names)
+            if acts:
+                known = f"{listed} acts; its share" if one else f"{listed} act; their shares"
+            else:
+                known = f"the share of {listed}" if one else f"the shares of {listed}"
+            found += [f"{known} {'was' if one else 'were'} not measured"] if names else []
+        return found
 
     @property
     def applicable(self) -> bool:

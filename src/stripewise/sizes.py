@@ -85,6 +85,17 @@ def short_size(value: int) -> str:
     return str(value)
 
 
+def format_value(value: object, unit: str = "") -> str:
+    """Write a parameter's value: bytes as ``256K``, also where they are a text, booleans as true and false."""
+    if unit == "B" and isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if unit == "B" and isinstance(value, int | float):
+        return short_size(int(value)) if float(value).is_integer() else format_size(value)
+    return str(value)
+
+
 def format_duration(seconds: float) -> str:
     """Write a time as a person would say it (``0.03 s``, ``85.5 s``, ``24 min``, ``3.1 h``)."""
     if 0 < seconds < 0.1:

@@ -10,7 +10,7 @@ import pytest
 from stripewise.output import plots
 from stripewise.output.compare import progress
 from stripewise.output.figures import FIGURES
-from stripewise.output.markup import capitalised, value_text
+from stripewise.output.markup import capitalised
 from stripewise.output.plots import job_io
 from stripewise.output.plots.parameters import (
     WORST_TO_BEST,
@@ -24,6 +24,7 @@ from stripewise.output.plots.proof import Control, chart_control, confirmation, 
 from stripewise.output.plots.style import ON_DARK, PALETTE, number, scaled, template
 from stripewise.output.plots.trajectory import GuideLines, RunPoint, confirmation_start, timeline, trajectory
 from stripewise.result import Interval, PairOfRuns
+from stripewise.sizes import format_value
 from stripewise.trial import Phase, Run, State
 
 ROOT = Path(plots.__file__).parents[1]
@@ -115,8 +116,8 @@ def test_an_experiment_without_a_run_has_no_trajectory():
 
 
 def test_sizes_are_written_as_sizes_also_where_evidence_has_them_as_text():
-    assert value_text("131072", "B") == value_text(131072, "B") == "128K"
-    assert value_text("131072") == "131072" and value_text("automatic", "B") == "automatic"
+    assert format_value("131072", "B") == format_value(131072, "B") == "128K"
+    assert format_value("131072") == "131072" and format_value("automatic", "B") == "automatic"
 
 
 def test_wide_spreads_get_a_logarithmic_axis():

@@ -21,7 +21,7 @@ from stripewise.observe.evidence import list_calls
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
-from stripewise.result import Effect, Interval, Share
+from stripewise.result import Effect, Interval, Result, Share
 from stripewise.runners.base import Preflight, Runner
 from stripewise.search.base import sampler_rng
 from stripewise.store.base import MEMORY
@@ -175,7 +175,12 @@ def test_shares_are_intervals_of_the_runs_that_leave_a_setting_out():
     assert 1.5 < measured.interval.low < 1.8
     assert 2.2 < measured.interval.high < 2.5
     assert measured.says.startswith("without x the program is 1.99 times as slow (95% interval")
-    assert unknown.says == "mode acts; its share was not measured"
+    assert unknown.says == ""
+    last = "mode acts; its share was not measured"
+    assert Result(shares=(unknown, measured)).contributions == [measured.says, last]
+    size, limit = (unknown.model_copy(update={"name": name, "acts": name == "size"}) for name in ("size", "limit"))
+    others = ["mode, size act; their shares were not measured", "the share of limit was not measured"]
+    assert Result(shares=(unknown, size, limit)).contributions == others
     (only,) = list_shares(SPACE, trial(2, x=4), effects, pairs, without, SECONDS, whole)
     assert (only.name, only.slowdown, only.interval) == ("x", 2.5, whole.interval)
 
@@ -291,7 +296,7 @@ def test_no_share_is_claimed_where_the_runs_do_not_suffice(more):
     assert result.confirmed
     if len(result.shares) > 1:
         assert all(share.slowdown is None for share in result.shares)
-        assert all("was not measured" in share.says for share in result.shares)
+        assert result.contributions and all("not measured" in said for said in result.contributions)
 
 
 def test_a_setting_is_not_dropped_by_one_run_each_where_nothing_else_tells_the_noise():

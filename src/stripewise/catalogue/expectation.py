@@ -27,7 +27,7 @@ from stripewise.catalogue.meaning import (
 from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.stack import Stack, every_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.sizes import short_size
+from stripewise.sizes import format_value
 
 _WORTH = 1.05
 HARMS = 1 / _WORTH
@@ -193,8 +193,7 @@ def list_cautions(
             if losing:
                 factor = max(one.high for one in losing)
                 parameter = find_parameter(setting)
-                in_bytes = parameter is not None and parameter.unit == "B" and setting.value.isdecimal()
-                value = short_size(int(setting.value)) if in_bytes else setting.value
+                value = format_value(setting.value, parameter.unit if parameter is not None else "")
                 found.append(
                     f"{place}, {setting.key}={value} is expected to reach at most {factor:.2g} times the "
                     "speed; this was not measured here."

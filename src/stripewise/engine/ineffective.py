@@ -17,6 +17,7 @@ from stripewise.engine.effects import activities_of, effects_of
 from stripewise.observe.activity import Activity
 from stripewise.observe.evidence import NO_EFFECT
 from stripewise.result import Effect
+from stripewise.sizes import format_value
 from stripewise.trial import Role, State, Trial
 
 MATTERS = 0.04
@@ -43,6 +44,8 @@ class Idle:
         Of the first of them.
     ends : tuple of (Value, Value) or None
         Between which an ordered parameter did nothing, where it has values beyond them; None where it has not.
+    unit : str
+        Of the values.
     """
 
     name: str
@@ -51,13 +54,15 @@ class Idle:
     configurations: int
     evidence: str
     ends: tuple[Value, Value] | None = None
+    unit: str = ""
 
     @property
     def sentence(self) -> str:
         """Say it to people."""
         given = " and ".join(f"{name} is {value if value != '' else 'empty'}" for name, value in self.where)
-        tried = ", ".join(map(str, self.values))
-        ends = "" if self.ends is None else f" between {self.ends[0]} and {self.ends[1]}"
+        tried = ", ".join(format_value(value, self.unit) for value in self.values)
+        between = " and ".join(format_value(value, self.unit) for value in self.ends or ())
+        ends = f" between {between}" if between else ""
         return (
             f"{self.name} is no longer varied{ends}{f' where {given}' if given else ''}: set to {tried} in "
             f"{self.configurations} configurations, it did nothing ({self.evidence})"
@@ -229,7 +234,8 @@ def _judge_parameter(
         places = [parameter.level(value) for value in (*values, parameter.default)]
         low, high = parameter.values[min(places)], parameter.values[max(places)]
         ends = None if (low, high) == (parameter.values[0], parameter.values[-1]) else (low, high)
-    return Idle(parameter.name, where, values, len(seen), next(effect.evidence for _, effect in seen if effect), ends)
+    evidence = next(effect.evidence for _, effect in seen if effect)
+    return Idle(parameter.name, where, values, len(seen), evidence, ends, parameter.unit)
 
 
 def _keep_expressible(parameter: Parameter, judged: Sequence[Idle], name: str) -> list[Idle]:

@@ -9,9 +9,10 @@ import plotly.graph_objects as go
 
 from stripewise.catalogue.workload import Workload
 from stripewise.output.experiment_view import ExperimentView
-from stripewise.output.markup import value_text, workload_text
+from stripewise.output.markup import workload_text
 from stripewise.output.plots.style import BLUE, ORANGE, counting_axis, escape_text, make_figure, number
 from stripewise.result import Interval
+from stripewise.sizes import format_value
 
 
 def gain(view: ExperimentView) -> tuple[float, float | None, float | None, bool] | None:
@@ -43,8 +44,8 @@ def parameters(views: Sequence[ExperimentView]) -> list[tuple[str, list[str]]]:
 def _setting(one: ExperimentView, name: str) -> str:
     changed, unit = settings(one), one.units.get(name, "")
     if name in changed:
-        return value_text(changed[name], unit)
-    return f"default ({value_text(one.default[name], unit)})" if name in one.default else "not searched"
+        return format_value(changed[name], unit)
+    return f"default ({format_value(one.default[name], unit)})" if name in one.default else "not searched"
 
 
 def figures(views: Mapping[str, ExperimentView]) -> dict[str, go.Figure]:

@@ -15,7 +15,7 @@ from stripewise.catalogue.configuration import identity, place_of
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.observe.objectives import objective_of
-from stripewise.output.markup import list_changes, value_text
+from stripewise.output.markup import list_changes
 from stripewise.output.plots.job_io import BoundedRun
 from stripewise.output.plots.parameters import Axis, Line
 from stripewise.output.plots.proof import Control, chart_control
@@ -34,6 +34,7 @@ from stripewise.result import (
 )
 from stripewise.search.base import sampler_class
 from stripewise.search.statistics import summarize_values
+from stripewise.sizes import format_value
 from stripewise.store.base import Record
 from stripewise.trial import Phase, Role, Run, State, Trial, failures_of
 
@@ -224,7 +225,7 @@ class ExperimentView:
             values = _levels(parameter, used)
             if len({identity(value) for value in used}) > 1 and len(values) <= _MOST_LEVELS:
                 order.append((name, values))
-                axes.append(Axis(name, [value_text(value, self.units[name]) for value in values]))
+                axes.append(Axis(name, [format_value(value, self.units[name]) for value in values]))
         best = self.result.best.trial
         lines = [
             Line(

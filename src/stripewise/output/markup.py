@@ -10,7 +10,7 @@ from typing import Any
 
 from stripewise.catalogue.configuration import find_changes
 from stripewise.result import Interval
-from stripewise.sizes import count_of, format_size, short_size
+from stripewise.sizes import count_of, format_size, format_value
 
 
 def format_interval(ends: Interval | None, digits: int = 3) -> str:
@@ -42,25 +42,14 @@ def format_moment(epoch: float | None) -> str:
     return datetime.datetime.fromtimestamp(epoch, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def value_text(value: Any, unit: str = "") -> str:
-    """Write a parameter's value: bytes as ``256K``, also where they are a text, booleans as true and false."""
-    if unit == "B" and isinstance(value, str) and value.isdecimal():
-        value = int(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if unit == "B" and isinstance(value, int | float):
-        return short_size(int(value)) if float(value).is_integer() else format_size(value)
-    return str(value)
-
-
 def workload_text(name: str, value: Any) -> str:
     """Write what a workload says of a program: all of its sizes are bytes."""
-    return format_size(value) if name.endswith("_size") and isinstance(value, int | float) else value_text(value)
+    return format_size(value) if name.endswith("_size") and isinstance(value, int | float) else format_value(value)
 
 
 def measured_text(value: Any, unit: str) -> str:
     """Write a parameter's value with its unit; the parameter's name says what it counts."""
-    text = value_text(value, unit)
+    text = format_value(value, unit)
     return text if unit in ("B", "count") else f"{text} {unit}".rstrip()
 
 
@@ -80,7 +69,7 @@ def guess_units(names: Iterable[str]) -> dict[str, str]:
 
 def write_setting(name: str, value: Any, units: Mapping[str, str]) -> str:
     """Write a parameter with its value as one word."""
-    return f"{name}={value_text(value, units.get(name, ''))}"
+    return f"{name}={format_value(value, units.get(name, ''))}"
 
 
 def write_leaf(leaf: Mapping[str, Any]) -> str:

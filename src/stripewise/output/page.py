@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from stripewise.output import markup
 from stripewise.output.plots.style import number
-from stripewise.sizes import count_of, format_size
+from stripewise.sizes import count_of, format_size, format_value
 
 
 @functools.cache
@@ -35,7 +35,7 @@ def environment() -> Environment:
         "interval": markup.format_interval,
         "factors": lambda ends: "" if ends is None else markup.factors(ends.low, ends.high),
         "size": format_size,
-        "value_text": markup.value_text,
+        "format_value": format_value,
         "measured": markup.measured_text,
         "changes": markup.list_changes,
         "count": count_of,

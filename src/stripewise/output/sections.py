@@ -15,11 +15,12 @@ from stripewise.catalogue.plan import Plan
 from stripewise.observe.objectives import timing
 from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.export import TITLES, Export, export
-from stripewise.output.markup import capitalised, duration, value_text, workload_text
+from stripewise.output.markup import duration, workload_text
 from stripewise.output.page import environment
 from stripewise.output.plots.proof import explain_control
 from stripewise.output.plots.style import number
 from stripewise.result import Cost, ParameterSummary
+from stripewise.sizes import format_value
 
 HEADINGS = {
     "proof": "Proof",
@@ -81,10 +82,6 @@ class Details:
         """List the statuses that occur, in the order of the legend."""
         used = {entry.status for entry in self.view.result.effects}
         return [status for status in _STATUS_WORDS if status in used]
-
-    def shares(self) -> list[str]:
-        """Write what each setting of the answer contributes."""
-        return [capitalised(share.says) for share in self.view.result.shares]
 
     def exports(self) -> dict[str, Export]:
         """Write the settings for each target, by title; nothing where the default is kept."""
@@ -163,8 +160,8 @@ class Details:
         """Write the values of a parameter; of long ranges the ends."""
         unit, listed = parameter.unit, parameter.values
         if parameter.count > len(listed) == 2:
-            return f"{value_text(listed[0], unit)} to {value_text(listed[1], unit)}, {parameter.count:,} values"
-        return ", ".join(value_text(value, unit) for value in listed)
+            return f"{format_value(listed[0], unit)} to {format_value(listed[1], unit)}, {parameter.count:,} values"
+        return ", ".join(format_value(value, unit) for value in listed)
 
     def definition(self) -> str:
         """Write the experiment as it was defined."""

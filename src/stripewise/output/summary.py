@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from stripewise.catalogue.configuration import place_of
 from stripewise.models.table import Table
-from stripewise.output.markup import capitalised, factors, value_text
+from stripewise.output.markup import capitalised, factors
 from stripewise.output.summaries import SummaryReport, write_values
+from stripewise.sizes import format_value
 
 if TYPE_CHECKING:
     from stripewise.output.plots.parameters import Axis, Line
@@ -99,7 +100,7 @@ def _lines(data: Table, report: SummaryReport, units: Mapping[str, str]) -> tupl
         if 1 < len(values) <= _MOST_LEVELS:
             order[column.name] = values
     axes = [
-        Axis(name, ["inactive" if value is None else value_text(value, units[name]) for value in values])
+        Axis(name, ["inactive" if value is None else format_value(value, units[name]) for value in values])
         for name, values in order.items()
     ]
     lines = [

@@ -16,9 +16,9 @@ from stripewise.desk.cli.terminal import desk_of
 from stripewise.diagnose.knobs import MPI, Surroundings, explain, files_in, named_hints, review_script
 from stripewise.documents import read_document
 from stripewise.errors import StripewiseError, UserError
-from stripewise.output.markup import value_text
 from stripewise.ownership import is_special, written_whole
 from stripewise.result import Result
+from stripewise.sizes import format_value
 
 _MOST_VALUES = 9
 _MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]"}
@@ -105,7 +105,7 @@ def _print_settings(name: str, json_output: bool) -> None:
         )
         return
     for stack, one in found:
-        values = [value_text(value, one.unit) for value in one.values]
+        values = [format_value(value, one.unit) for value in one.values]
         offered = ", ".join(values) if len(values) <= _MOST_VALUES else f"{values[0]} to {values[-1]}"
         only = f" under {' or '.join(one.driver)} alone" if one.driver else ""
         say(one.name, "bold")
@@ -115,8 +115,8 @@ def _print_settings(name: str, json_output: bool) -> None:
             prose(f"  take care: {one.trap}")
         for breakage in one.breaks:
             prose(f"  {breakage.caution(one.setting)}")
-        others = "".join(f"; {value_text(value, one.unit)} {said}" for value, said in one.other_defaults)
-        prose(f"  values: {offered} (default {value_text(one.default, one.unit)}{others})")
+        others = "".join(f"; {format_value(value, one.unit)} {said}" for value, said in one.other_defaults)
+        prose(f"  values: {offered} (default {format_value(one.default, one.unit)}{others})")
         prose(f"  acts on: {' and '.join(f'{word}s' for word in one.operations)}{only}")
         unproven = "; no observation shows whether it acts" if one.evidence == "none" else ""
         prose(f"  set by: {one.carrier.name} {one.setting}{unproven}")

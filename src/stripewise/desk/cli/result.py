@@ -11,9 +11,9 @@ from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.output import complete_commands, console, duration, escape, number, print_json, prose, say
 from stripewise.errors import StripewiseError
 from stripewise.observe.objectives import timing
-from stripewise.output.markup import capitalised, list_changes, value_text, write_setting
+from stripewise.output.markup import capitalised, list_changes, write_setting
 from stripewise.result import Effect, Interval, Result, Summary
-from stripewise.sizes import count_of, format_factor, format_size
+from stripewise.sizes import count_of, format_factor, format_size, format_value
 
 if TYPE_CHECKING:
     from stripewise.store.base import Store
@@ -89,7 +89,7 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     units = {parameter["name"]: parameter["unit"] for parameter in space["parameters"]}
     for parameter in space["parameters"]:
         *values, default = (
-            value_text(value, parameter["unit"]) for value in (*parameter["values"], parameter["default"])
+            format_value(value, parameter["unit"]) for value in (*parameter["values"], parameter["default"])
         )
         prose(f"  {parameter['name']}: {', '.join(values)} (default {default})")
     for line in left_out_lines(document["left_out"]):
@@ -152,7 +152,7 @@ def print_result(result: Result, report: Path | None = None, *, explained: bool 
     for effect in result.effects:
         prose(f"  {_write_effect(effect, units)}")
     for sentence in (
-        f"what mattered: {'; '.join(share.says for share in result.shares)}" if result.shares else "",
+        f"what mattered: {'; '.join(result.contributions)}" if result.shares else "",
         f"no effect here: {', '.join(result.ineffective)}" if result.ineffective else "",
         result.ceiling.says if result.ceiling is not None else "",
         *(change.sentence for change in result.level.changes),

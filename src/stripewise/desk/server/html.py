@@ -24,6 +24,7 @@ from stripewise.desk.server.service import get_session
 from stripewise.errors import StripewiseError
 from stripewise.output import markup
 from stripewise.output.page import environment
+from stripewise.sizes import format_value
 from stripewise.trial import Phase
 
 NAVIGATION = (
@@ -94,7 +95,7 @@ def _phase(phase: str) -> str:
 
 
 def _make_plain(value: Any) -> str:
-    return "" if value is None else markup.value_text(value)
+    return "" if value is None else format_value(value)
 
 
 def _defaults(parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from stripewise.observe.evidence.comparison import (
     key_calls,
 )
 from stripewise.observe.evidence.mpiio import compare_exchange, describe_calls
-from stripewise.sizes import count_of, format_size, short_size
+from stripewise.sizes import count_of, format_size, format_value
 
 
 def _layout_key(case: Case) -> str:
@@ -61,7 +61,7 @@ def layout(case: Case) -> Verdict:
 
 def _shown(case: Case, text: str) -> str:
     """Write a value for people: sizes as ``256K``."""
-    return short_size(int(text)) if case.parameter.unit == "B" and text.isdecimal() else text
+    return format_value(text, case.parameter.unit)
 
 
 def _sizes(file: FileActivity, way: str) -> tuple[object, ...]:

@@ -29,7 +29,7 @@ from stripewise.facts import RunFacts
 from stripewise.output import compare
 from stripewise.output.bundle import log_tail
 from stripewise.output.experiment_view import ExperimentView
-from stripewise.output.markup import value_text
+from stripewise.sizes import format_value
 from stripewise.store.base import Record
 from stripewise.trial import Phase, Role, State, Trial
 
@@ -255,7 +255,7 @@ def _of_values(found: ExperimentView, trials: Sequence[Trial]) -> dict[str, Any]
 def _found_level(found: ExperimentView, trial: Trial, axis: Any) -> int | None:
     """Find the place of a trial's value on an axis; None if it has none."""
     value = {**found.default, **trial.configuration}.get(axis.name)
-    text = value_text(value, found.units.get(axis.name, ""))
+    text = format_value(value, found.units.get(axis.name, ""))
     return list(axis.labels).index(text) if text in axis.labels else None
 
 
