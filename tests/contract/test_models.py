@@ -140,8 +140,8 @@ def test_reading_a_model_runs_no_code(tmp_path: Path) -> None:
 
 
 def test_a_model_of_an_earlier_version_is_read_without_its_network(tmp_path: Path) -> None:
-    table = sample_table(repeats=1).take(np.arange(0, 864, 3))
-    model = make_model("auto").fit(table)
+    table = sample_table(repeats=1).take(np.arange(0, 864, 12))
+    model = make_model("auto", SMALL["auto"]).fit(table)
     stored = model._stored()
     stored.head["options"]["ann"] = False
     write_model_file(tmp_path / "a.model", stored)
