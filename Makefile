@@ -64,7 +64,7 @@ WORKERS ?= $(shell echo $$(( $$(nproc) < 8 ? $$(nproc) + 1 : 8 )))
 # What is made of the whole, in minutes: packages in a bare environment, the studies, fuzzed parsers, the web pages, further builds of the native
 # parts (with sanitizers, too), searches that launch real programs, and requests of all kinds. make system has time for them while Slurm waits.
 WHOLE := $(addprefix tests/integration/test_,$(addsuffix .py,runtime_standard_abi release studies fuzz docs_build runtime_core build \
-	observer_storage windows tune_hdf5 profile_kernel race_saves_runs assistant service_schema))
+	observer_storage windows tune_hdf5 kernel_large profile_kernel race_saves_runs assistant service_schema))
 
 test: $(VENV)/.dev $(OPENMPI)/.run ## every test that needs no service or cluster
 	STRIPEWISE_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) $(addprefix --ignore=,$(WHOLE))

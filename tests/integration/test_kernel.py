@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import require
 from tests.integration.conftest import Mpi
 from tests.integration.kernel_oracle import content, segmented_owner, strided_owner, tile_owners
 
@@ -274,24 +273,3 @@ def test_each_repetition_has_a_new_file_unless_the_existing_one_is_asked_for(run
     assert file.stat().st_ino == inode
     result(run(*options, "--json", "-"))
     assert not file.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(200)
-@pytest.mark.parametrize(
-    ("mpi", "api"),
-    [
-        # System calls are the same under every MPI. Each takes long, so each MPI meets one of the others.
-        ("mpich", ["-a", "posix"]),
-        ("openmpi", ["-a", "mpiio", "-c"]),
-        ("mpich", ["--layout", "strided", "--piece", "2052m"]),
-    ],
-    indirect=["mpi"],
-)
-def test_more_than_two_gib_in_a_call(run: Run, api: list[str], tmp_path: Path) -> None:
-    memory = int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) // KIB  # type: ignore[index]
-    require(memory > 3000, f"{memory} MiB of memory available, 3000 MiB needed")
-    done = run("-o", tmp_path / "data", *api, "-b", "2052m", "-t", "2052m", "--json", "-", ranks=1, timeout=180)
-    write, read = result(done)["repetitions"]
-    assert write["bytes"] == read["bytes"] == 2052 * KIB * KIB
-    assert read["verified"] is True
