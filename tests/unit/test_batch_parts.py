@@ -103,6 +103,28 @@ def test_scripts_survive_any_word(tmp_path: Path) -> None:
     assert (through.cause, through.ended.exit_code, read_owner(folder)) == ("exit", 0, "5")
 
 
+def test_a_job_measures_by_a_clock_that_nobody_sets(tmp_path: Path) -> None:
+    text = job_script(Work(tmp_path, tmp_path, ("sleep", "0.3"), inside=Slurm.inside))
+    subprocess.run(["bash", "-c", text], env={"PATH": "/usr/bin:/bin"}, check=True)
+    through, record = read_end(tmp_path), (tmp_path / "ended").read_text()
+    assert through is not None and 0.3 <= through.ended.elapsed < 30
+    begun = re.search(r"(?m)^begin ([0-9.]+) [0-9.]+$", record)
+    assert begun is not None
+    for ahead in (-86400.0, 86400.0):
+        (tmp_path / "ended").write_text(record.replace(f"begin {begun[1]}", f"begin {float(begun[1]) + ahead}"))
+        moved = read_end(tmp_path)
+        assert moved is not None and moved.ended.elapsed == pytest.approx(through.ended.elapsed, abs=0.2)
+
+
+def test_what_a_hook_prints_writes_no_field_of_the_record(tmp_path: Path) -> None:
+    line = r"printf 'gone\rcause exit\vcode 0\x1ccode 0' >&2; exit 3"
+    text = job_script(Work(tmp_path, tmp_path, ("true",), before=(line,), inside=Slurm.inside))
+    subprocess.run(["bash", "-c", text], env={"PATH": "/usr/bin:/bin"}, check=True)
+    through = read_end(tmp_path)
+    assert through is not None
+    assert (through.cause, through.ended.exit_code) == ("hook", None)
+
+
 @pytest.mark.parametrize("chosen", [{}, {"OMPI_MCA_orte_local_tmpdir_base": "/x"}])
 def test_a_job_gives_open_mpi_a_session_folder_and_removes_it(tmp_path: Path, chosen: dict[str, str]) -> None:
     command = ("bash", "-c", f'for one in {" ".join(SESSIONS)}; do echo "${{!one:-}}"; ls -d "${{!one:-none}}"; done')

@@ -29,13 +29,20 @@ OWNER = "owner"
 _SHELL = "/bin/bash"
 _KILL_AFTER = 3
 _SCRIPT_LIMIT = 1 << 20
+_SET_SECONDS = 0.1
+"""By which the two clocks of a moment differ at most while nobody sets one; the even one counts hundredths."""
 
 _HEAD = """\
 #!/bin/bash
 # One run under Stripewise. It runs once, whatever the scheduler does: see owner, began and ended beside it.
 cd {cwd} || exit 66
 __folder={folder}
-__now() {{ local t=${{EPOCHREALTIME:-}}; if [ -n "$t" ]; then printf %s "${{t/,/.}}"; else date +%s.%N; fi; }}
+__now() {{
+    local t=${{EPOCHREALTIME:-}} u=
+    [ -n "$t" ] || t=$(date +%s.%N)
+    read -r u _ 2>/dev/null < /proc/uptime
+    printf '%s %s' "${{t/,/.}}" "$u"
+}}
 __record() {{ cat > "$__folder/$1.part" && mv -f "$__folder/$1.part" "$__folder/$1"; }}
 __end() {{
     local said=${{3:-}}
@@ -275,7 +282,7 @@ def _program(work: Work) -> str:
     over = "bound" if work.bound else "timeout"
     limited = (
         f"if [ $__code -eq 124 ] || [ $__code -eq 137 ]; then\n"
-        f"    awk -v b=$__begin -v e=$__end 'BEGIN {{ exit !(e - b >= {work.seconds:.3f}) }}' && __cause={over}\n"
+        f'    awk -v b="$__begin" -v e="$__end" "BEGIN {{ exit !(e - b >= {work.seconds:.3f}) }}" && __cause={over}\n'
         "fi\n"
         if work.seconds is not None
         else ""
@@ -375,14 +382,14 @@ def read_end(folder: Path) -> EndRecord | None:
     if fields is None:
         return None
     cause, code = fields.get("cause", ""), fields.get("code", "")
-    begin, end = _number(fields.get("begin", "")), _number(fields.get("end", ""))
-    job_begin, job_end = _number(fields.get("job_begin", "")), _number(fields.get("job_end", ""))
+    begin, job_begin = fields.get("begin", ""), fields.get("job_begin", "")
+    elapsed, seconds = _passed(begin, fields.get("end", "")), _passed(job_begin, fields.get("job_end", ""))
     causes = {"timeout": Cause.TIMEOUT, "bound": Cause.BOUND, "setup": Cause.SETUP}
     number = int(code) if code.isdigit() else None
     return EndRecord(
         cause,
-        Ended(causes.get(cause, Cause.EXIT), number, max(0.0, end - begin), begin or job_begin),
-        max(0.0, job_end - job_begin),
+        Ended(causes.get(cause, Cause.EXIT), number, elapsed, _number(begin) or _number(job_begin)),
+        seconds,
         fields.get("cache", "unknown"),
         fields.get("message", ""),
     )
@@ -418,16 +425,29 @@ def clear_records(folder: Path) -> None:
 
 def _fields(path: Path) -> Mapping[str, str] | None:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             text = file.read(_LIMIT)
     except OSError:
         return None
-    pairs = (line.partition(" ") for line in text.splitlines())
+    # A message may hold what Python takes for the end of a line, too.
+    pairs = (line.partition(" ") for line in text.split("\n"))
     return {name: value for name, _, value in pairs}
 
 
 def _number(text: str) -> float:
+    """Read the first word of a moment: the time of day."""
     try:
-        return float(text)
+        return float(text.partition(" ")[0])
     except ValueError:
         return 0.0
+
+
+def _passed(begin: str, end: str) -> float:
+    """Give the seconds between two moments: by the time since the boot where the time of day was set in between."""
+    seconds = _number(end) - _number(begin)
+    (_, *first), (_, *last) = begin.split() or [""], end.split() or [""]
+    if first and last:
+        even = _number(last[0]) - _number(first[0])
+        if abs(even - seconds) > _SET_SECONDS:
+            return max(0.0, even)
+    return max(0.0, seconds)
