@@ -14,6 +14,7 @@ pytest.importorskip("uvicorn")
 
 import uvicorn
 from benchmarks.server.slow import Slow, Users
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from stripewise.desk.server.service import Proxies, limited, peer_of
@@ -84,6 +85,13 @@ async def attacked() -> None:
         assert await _rest(asked, 2 * SECONDS) == b"", "and an idle connection ends after it"
 
 
+async def sent_in_small_pieces() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with served(answer_late, seconds=60.0) as port:
+        reader, _ = await _opened(port, head + b"6\r\nabcdef\r\n" * 50_000)
+        await asyncio.wait_for(reader.readuntil(b"ok"), 30.0)
+
+
 async def taken_from_many_addresses() -> None:
     async with served(answer_late, seconds=60.0) as port:
         strangers = []
@@ -136,6 +144,16 @@ def test_strangers_hold_no_connections() -> None:
 
 def test_strangers_on_this_machine_take_no_connections_from_others() -> None:
     asyncio.run(taken_from_many_addresses())
+
+
+def test_small_pieces_of_a_body_are_taken_apart_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    receive = H11Protocol.data_received
+    monkeypatch.setattr(
+        H11Protocol, "data_received", lambda self, data: (read.append(len(data)), receive(self, data))[1]
+    )
+    asyncio.run(sent_in_small_pieces())
+    assert 1000 < max(read) <= 1 << 14
     assert peer_of("127.9.9.9") == peer_of("::1") == peer_of("::ffff:127.0.0.1") == "loopback"
     assert peer_of("2001:db8::1") == peer_of("2001:db8::ffff:1") != peer_of("2001:db8:0:1::1")
     assert peer_of("203.0.113.1") != peer_of("203.0.113.2") and peer_of("testclient") == "testclient"

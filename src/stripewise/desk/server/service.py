@@ -257,6 +257,7 @@ SOCKET = "socket"
 EACH = 500
 """Connections that one peer may have open, and requests that it may have under way through a proxy."""
 
+_READ_BYTES = 1 << 14
 _LOOPBACKS = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 
 
@@ -361,6 +362,8 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            # All chunks of what is read at once are taken apart before anybody else is answered.
+            transport.max_size = _READ_BYTES
             peer = self.client[0] if self.client else ""
             self._peer = "" if peer in proxies else peer_of(peer)
             open_of[self._peer] += 1
