@@ -117,8 +117,9 @@ SW_EXPORT int MPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence) {
 }
 
 /* ---- calls that move data ----
- * The C calls that move data. Seven shapes of parameter lists; each makes the call with an int count and the
- * one with MPI_Count. */
+ * The C calls that move data. Seven shapes of parameter lists; each makes the call with an int count and,
+ * since MPI 4, the one with MPI_Count. Programs such as mpi4py look whether their library has the latter:
+ * where it does not, this one must not have it either. */
 
 #define WRAP(NAME, OP, COUNT, DATATYPE, OFFSET, PARAMETERS, ...)                                             \
     SW_EXPORT int NAME PARAMETERS {                                                                          \
@@ -132,8 +133,12 @@ SW_EXPORT int MPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence) {
         return code;                                                                                         \
     }
 
+#if MPI_VERSION >= 4
 #define BOTH(SHAPE, OP, BUFFER)                                                                              \
     SHAPE(MPI_File_##OP, OP, int, BUFFER) SHAPE(MPI_File_##OP##_c, OP, MPI_Count, BUFFER)
+#else
+#define BOTH(SHAPE, OP, BUFFER) SHAPE(MPI_File_##OP, OP, int, BUFFER)
+#endif
 
 #define POINTER(NAME, OP, INT, BUFFER)                                                                       \
     WRAP(NAME, OP, count, datatype, 0,                                                                       \

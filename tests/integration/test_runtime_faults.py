@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.runners.program.mpi import library_of_launcher
 from tests.conftest import require
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench, Outcome
@@ -226,6 +227,18 @@ def test_the_library_depends_on_no_mpi(bench: Bench) -> None:
         ["nm", "-D", "-u", str(bench.library)], capture_output=True, text=True, check=True
     ).stdout
     assert not [line for line in undefined.splitlines() if "mpi" in line.lower()]
+
+
+def test_the_library_has_no_call_that_its_mpi_lacks(bench: Bench) -> None:
+    """Programs such as mpi4py look whether there is a call with MPI_Count, and make another where there is none."""
+
+    def calls(library: Path) -> set[str]:
+        command = ["nm", "-D", "--defined-only", str(library)]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        return {name for line in lines if (name := line.split()[-1].partition("@")[0]).startswith("MPI_")}
+
+    library = library_of_launcher(Path(bench.mpi.launcher[0]))
+    assert library and calls(bench.library) and calls(bench.library) <= calls(library)
 
 
 def test_an_open_that_fails_prints_no_more_where_the_handler_returns(bench: Bench, tmp_path: Path) -> None:
