@@ -90,6 +90,8 @@ def make_folder(path: Path) -> list[Path]:
                 raise
             made += make_folder(path.parent)
         else:
+            if path.stat().st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                path.chmod(stat.S_IRWXU)  # the umask may take rights from its owner, too
             made.append(path)
             break
     return made

@@ -17,7 +17,7 @@ from stripewise.desk.cli.output import write_text
 from stripewise.desk.client.transport import _OverSocket, default_socket
 from stripewise.desk.server.commands import _write_secret, data_folder
 from stripewise.diagnose.causes.models import load
-from stripewise.engine.folders import make_runs_folder
+from stripewise.engine.folders import folder_alone, make_runs_folder
 from stripewise.errors import StripewiseError, UserError
 from stripewise.models.artifact.file import read_artifact
 from stripewise.models.files import Stored, write_model_file
@@ -269,3 +269,15 @@ def test_a_file_that_is_no_regular_one_is_never_replaced(tmp_path: Path, capsys:
     assert main(["tune", "--report", str(pipe), "--", "true"]) == 2
     assert "--report" in capsys.readouterr().err
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_folders_can_be_used_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o777)
+    try:
+        make_folder(tmp_path / "a" / "b")
+        with folder_alone(tmp_path / "a" / "c") as first, folder_alone(tmp_path / "a" / "c") as second:
+            assert first == second, "both are of this process"
+    finally:
+        os.umask(before)
+    for path, mode in (("a", 0o700), ("a/b", 0o700), ("a/c", 0o700), ("a/c/lock", 0o600)):
+        assert (tmp_path / path).stat().st_mode & 0o777 == mode

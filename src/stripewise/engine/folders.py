@@ -112,6 +112,7 @@ def _claim(place: Path) -> bool:
     """Write this process into a file, unless it names another one that lives, or one of another host."""
     own = Identity.of(os.getpid())
     with os.fdopen(os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+") as file:
+        os.fchmod(file.fileno(), 0o600)  # whatever the umask
         # Of two that claim it at the same time one goes first; where the file system has no locks, both may.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -30,7 +30,7 @@ from stripewise.engine.folders import command_digest, folder_alone, make_applied
 from stripewise.errors import CannotExecute, StripewiseError, UserError
 from stripewise.formats import MAX_PLAN_BYTES, PLAN_HEADER
 from stripewise.observe.left import parts_in, places_in, python_parts_in, reports_of, requests_in
-from stripewise.ownership import check_model, current_folder, names_file, written_whole
+from stripewise.ownership import check_model, current_folder, make_folder, names_file, written_whole
 from stripewise.requests.site import site_allowances
 from stripewise.requests.site_file import find_site_file
 from stripewise.runners.injection import Foreground, Guidance, prepare
@@ -154,7 +154,7 @@ def check_once(plan: Plan, origin: str, folder: Path) -> list[str]:
     doubts = check_plan(plan, origin)
     check_combination(plan, load_policy().rules, origin)
     with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, exist_ok=True)
+        make_folder(folder)
         with written_whole(kept) as part:
             part.write_text(json.dumps({"of": key, "doubts": doubts}), "utf-8")
     return doubts
