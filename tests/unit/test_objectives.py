@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from stripewise.observe.objectives import ended_run, kind_of, measure, objective
 from stripewise.observe.objectives.own_figure import compare_own_figure, find_own_figure
 from stripewise.observe.report import parse_report
 from stripewise.requests.experiment import ObjectiveEntry
+from stripewise.requests.objective import Bound
 from stripewise.trial import Phase, Run, State
 from tests.unit.reports import changed, recorded
 
@@ -329,6 +331,14 @@ def test_a_limit_is_of_what_a_pattern_finds(tmp_path):
 def test_a_wrong_limit_is_refused(limit, reason):
     with pytest.raises(UserError, match=reason):
         objective_of(ObjectiveEntry(subject_to=[limit]))
+
+
+def test_the_last_sign_of_a_limit_ends_its_name():
+    assert Bound.parse("regex:a<=(.*) >= 3") == Bound("regex:a<=(.*)", least=True, limit=3.0)
+    begun = time.process_time()  # a submitter of 20 KB held the service for many seconds
+    with pytest.raises(UserError, match="is not understood"):
+        Bound.parse("a" + " " * 200_000 + "b")
+    assert time.process_time() - begun < 1
 
 
 def test_limits_survive_json():

@@ -20,7 +20,7 @@ from stripewise.sizes import parse_size
 
 _SITES = Bundled("site", "lab/sites")
 _TIMES = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z/]*)\s*\Z")
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*+([a-zA-Z/]*+)\s*\Z")
 _RATES = {"B/s": 1.0, "kB/s": 1e3} | {
     f"{prefix}{mark}B/s": float(base**power)
     for power, prefix in enumerate("KMGT", start=1)

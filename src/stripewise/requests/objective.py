@@ -10,7 +10,7 @@ from typing import Any, Literal
 from stripewise.errors import UserError
 
 Direction = Literal["minimize", "maximize"]
-_BOUND = re.compile(r"(.+?)\s*(>=|<=)\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", re.DOTALL)
+_LIMIT = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,11 @@ class Bound:
         UserError
             If it is neither.
         """
-        found = _BOUND.fullmatch(text.strip())
-        if found is None:
+        sign = max(">=", "<=", key=text.rfind)
+        name, _, limit = (part.strip() for part in text.rpartition(sign))
+        if not name or _LIMIT.fullmatch(limit) is None:
             raise UserError(f"subject to '{text}' is not understood", "write NAME >= NUMBER or NAME <= NUMBER")
-        return cls(found[1], found[2] == ">=", float(found[3]))
+        return cls(name, sign == ">=", float(limit))
 
     def holds(self, value: float) -> bool:
         """Say whether a value keeps to it."""

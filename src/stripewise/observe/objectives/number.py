@@ -14,7 +14,7 @@ _TOKEN = re.compile(
     re.ASCII,
 )
 """All that may belong to one number."""
-_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdDqQ][+-]?[0-9]+)?", re.ASCII)
+_PLAIN = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*|\.[0-9]+)(?:[eEdDqQ][+-]?[0-9]+)?", re.ASCII)
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2,})(?:[eEdDqQ][+-]?[0-9]+)?", re.ASCII)
 """With commas between thousands. One comma alone may also be a decimal one: ``1,234``."""
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+(?:[eEdDqQ].*)?", re.ASCII)
