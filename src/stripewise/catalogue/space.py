@@ -7,7 +7,7 @@ checked and enumerated as one integer array of shape ``(n, d)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -246,11 +246,11 @@ class Space(Grid):
         if rule not in self._tables:
             self._tables[rule] = self._tabulate(rule)
         table = self._tables[rule]
-        if table is None:
-            outcome = np.asarray(rule(self.columns(levels)), dtype=bool)
-        else:
+        if table is not None and table[0]:
             indices, outcomes = table
-            outcome = outcomes[tuple(levels[:, index] for index in indices)]
+            found: NDArray[np.bool_] = outcomes[tuple(levels[:, index] for index in indices)]
+            return found
+        outcome = np.asarray(rule(self.columns(levels)), dtype=bool) if table is None else table[1]
         return np.broadcast_to(outcome, (len(levels),))
 
     def _tabulate(self, rule: Expression) -> tuple[tuple[int, ...], NDArray[np.bool_]] | None:
@@ -272,13 +272,9 @@ class Space(Grid):
 
     def _acts(self, index: int, levels: Levels) -> NDArray[np.bool_]:
         """Say in which rows the value of a parameter means something and is not what the default does."""
-        parameter = self.parameters[index]
-        acts = np.ones(len(levels), dtype=bool)
-        if parameter.active_if is not None:
-            acts &= self._holds(parameter.active_if, levels)
-        if parameter.same_as_default is not None:
-            acts &= ~self._holds(parameter.same_as_default, levels)
-        return acts
+        active, same = self.parameters[index].active_if, self.parameters[index].same_as_default
+        acts = np.ones(len(levels), dtype=bool) if active is None else self._holds(active, levels)
+        return acts if same is None else acts & ~self._holds(same, levels)
 
     def fold(self, levels: Levels) -> Levels:
         """Set inactive parameters, and those that act as their default does, to it: equal behaviour has one form.
@@ -292,9 +288,15 @@ class Space(Grid):
         ndarray, shape (n, d)
             A new array.
         """
+        return self._fold(levels, self._order)
+
+    def _fold(self, levels: Levels, order: Iterable[int]) -> Levels:
         folded = np.array(levels, dtype=np.int64, copy=True)
-        for index in self._order:
-            folded[~self._acts(index, folded), index] = self._default_levels[index]
+        # Most parameters of a row have their default, which needs no fold.
+        changed = np.any(folded != self._default_levels, axis=0)
+        for index in order:
+            if changed[index]:
+                folded[~self._acts(index, folded), index] = self._default_levels[index]
         return folded
 
     def active(self, levels: Levels) -> NDArray[np.bool_]:
@@ -326,7 +328,8 @@ class Space(Grid):
             return True
         levels = np.tile(self._default_levels, (math.prod(shape), 1))
         levels[:, order] = levels_at(np.arange(len(levels)), shape)
-        return bool(np.any(self.fold(levels)[:, index] != self._default_levels[index]))
+        folded = self._fold(levels, (i for i in self._order if i in involved))
+        return bool(np.any(folded[:, index] != self._default_levels[index]))
 
     def feasible(self, levels: Levels) -> NDArray[np.bool_]:
         """Say which configurations satisfy every constraint, shape ``(n,)``."""
