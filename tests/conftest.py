@@ -37,7 +37,8 @@ LONG += ["test_hostile_text", "test_tune_within_families", "test_stores", "test_
 LONG += ["test_runtime_faults", "test_kernel_errors", "test_runtime_fortran"]
 # Of make system.
 LONG += ["test_release", "test_pages_use", "test_runtime_core", "test_fuzz", "test_studies", "test_service_workers"]
-LONG += ["test_tune_hdf5", "test_windows", "test_service_schema", "test_build", "test_lustre_driver"]
+LONG += ["test_tune_hdf5", "test_kernel_large", "test_windows", "test_service_schema", "test_build"]
+LONG += ["test_lustre_driver"]
 """Files that take longest: they come first, so that no worker is left alone with one at the end.
 
 The first three start together on two cores, and none of them waits for what another one builds.
