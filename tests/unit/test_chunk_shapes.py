@@ -162,5 +162,21 @@ def test_a_shape_is_no_shell(value: str, tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_link_of_the_file_is_no_shell(shell: str, tmp_path: Path) -> None:
+    # bash runs commands within numbers; h5ls prints the target of a link as it is
+    target = r"x Dataset {old[$(touch${IFS}pwned)]/,8}"
+    listed = f"/a\\ b Dataset {{7, 8/Inf}}\n/c Soft Link {{{target}}}\n/d Soft Link {{x\n/e Dataset {{{target}}}\n"
+    for name, text in (("h5ls", f"cat <<'END'\n{listed}END"), ("h5repack", 'printf "%s|" "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        [shell, "-c", export(shaped("*/4x*"), "h5repack").text, "script", "old", "new"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "-l|a b:CHUNK=2x8|old|new|"
+    assert not (tmp_path / "pwned").exists()
+
+
 def test_without_a_shape_there_is_nothing_to_copy() -> None:
     assert export(shaped("own"), "h5repack").empty

@@ -434,7 +434,9 @@ _RESHAPE = """#!/bin/sh
 set -efu
 old=$1 new=$2
 tab=$(printf '\\t')
-datasets=$(h5ls -r "$old" | sed -n "s/^\\(.*[^ ]\\)  *Dataset {{\\(.*\\)}}.*/\\2$tab\\1/p")
+# Targets of links stand behind a blank, and may hold anything, also what arithmetic of bash would run.
+name='[^ \\]*\\(\\\\.[^ \\]*\\)*' sizes='[0-9Inf/, ]*'
+datasets=$(h5ls -r "$old" | sed -n "s|^\\($name\\)  *Dataset {{\\($sizes\\)}}.*|\\3$tab\\1|p")
 set --
 while IFS=$tab read sizes name; do # h5ls writes \\ before blanks
     sizes=$(echo "$sizes" | tr -d ' ' | tr ',' ' ')
