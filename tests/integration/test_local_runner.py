@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -287,6 +288,15 @@ def test_setup_lines_that_fail_are_found_beforehand(line: str, message: str, ben
         bench.prepare("true", setup=["true", line])
     assert caught.value.what.startswith(message)
     assert caught.value.fix
+
+
+def test_setup_lines_may_print_much_and_leave_processes_behind(bench: Bench) -> None:
+    before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    bench.prepare("true", setup=["sleep 1000 & echo $! > left", "head -c 400000000 /dev/zero"])
+    assert time.monotonic() - begin < 200
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+    left = processes.status(int((bench.cwd / "left").read_text()))
+    assert left is None or not left.alive
 
 
 def test_a_setup_line_that_fails_later_fails_its_run(bench: Bench) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stripewise.errors import UserError
 from stripewise.interpreter import ask, inherit_environment
-from stripewise.runners.local.supervision import last_line
+from stripewise.runners.local.processes import MARKER
+from stripewise.runners.local.supervision import Cause, Command, CommandLimits, last_line, tail
 from stripewise.shell import assign_all, quote, quote_all
 
 _FAILED = "stripewise: setup line {number} ended with exit code "
@@ -86,31 +86,27 @@ def environment_after(
         if parsed.returncode != 0:
             raise UserError(f"setup line {number} is not complete: {line}", "each line must be a whole shell command")
     with tempfile.TemporaryDirectory(prefix="stripewise-") as folder:
-        kept = Path(folder) / "environment"
+        kept, outputs = Path(folder) / "environment", (Path(folder) / "stdout", Path(folder) / "stderr")
         code = write_prologue(lines, exports) + f"exec env -0 > {quote(str(kept))}\n"
-        try:
-            done = subprocess.run(
-                [bash, "-c", code],
-                env=inherit_environment(environment),
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=timeout,
-                start_new_session=True,
-                text=True,
-                errors="replace",
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise UserError(
-                f"the setup lines did not end within {timeout:g} s", "run them by hand to see why"
-            ) from error
-        if done.returncode != 0 or not kept.is_file():
-            raise _explain_failure(lines, done.stdout, done.returncode)
+        # As in a run: whatever the lines print is kept in part, and what they leave behind is ended.
+        ended = Command(
+            [bash, "-c", code],
+            inherit_environment(environment),
+            run_id=f"setup.{os.urandom(8).hex()}",
+            outputs=outputs,
+            cwd=cwd,
+            limits=CommandLimits(timeout=timeout),
+        ).run()
+        if ended.error is not None:
+            raise ended.error
+        if ended.cause is Cause.TIMEOUT:
+            raise UserError(f"the setup lines did not end within {timeout:g} s", "run them by hand to see why")
+        if ended.exit_code != 0 or not kept.is_file():
+            raise _explain_failure(lines, "\n".join(map(tail, outputs)), ended.exit_code)
         variables = kept.read_bytes().split(b"\0")
     pairs = (variable.decode("utf-8", "surrogateescape").partition("=") for variable in variables if variable)
-    return {name: value for name, _, value in pairs}
+    found = {name: value for name, _, value in pairs if name != MARKER}
+    return found | {name: value for name, value in environment.items() if name == MARKER}
 
 
 def failed_line(output: str) -> int:
@@ -119,7 +115,7 @@ def failed_line(output: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _explain_failure(lines: Sequence[str], output: str, exit_code: int) -> UserError:
+def _explain_failure(lines: Sequence[str], output: str, exit_code: int | None) -> UserError:
     number = failed_line(output)
     said = last_line("\n".join(line for line in output.splitlines() if not failed_line(line)))
     which = f"setup line {number} '{lines[number - 1]}'" if number else "a setup line"
