@@ -640,6 +640,19 @@ def test_a_program_of_ones_own_is_observed(observer: Path, tmp_path: Path, monke
     assert read_report_file(folder / "report.json").totals.bytes_written == 5000
 
 
+def test_a_program_with_gccs_address_sanitizer_starts(
+    observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stripewise.runners.injection.observer_for", lambda _: observer)
+    (tmp_path / "a.c").write_text('#include <stdio.h>\nint main(void) { return fopen("a.c", "r") ? 3 : 4; }\n')
+    checked(["gcc", "-fsanitize=address", tmp_path / "a.c", "-o", tmp_path / "a"])
+    guidance = Guidance(mode="observe", own_calls=True)
+    ready = prepare(Plan(), [str(tmp_path / "a")], tmp_path / "applied", cwd=tmp_path, guidance=guidance)
+    environment = {**os.environ, "ASAN_OPTIONS": ""}
+    done = subprocess.run(ready.words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, parts_in(tmp_path / "applied") != []) == (3, True), done.stderr
+
+
 def test_run_keeps_the_exit_code_and_takes_no_parts_of_an_earlier_run(
     observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def carriers(injection: Injection) -> list[str]:
 def test_the_runtime_gets_the_plan_and_observes_without_one() -> None:
     applied = inject(Plan(hints(cb_nodes="2"), "e.1"), MPICH, LIBRARY, FOLDER)
     assert applied.environment == {
+        "ASAN_OPTIONS": "verify_asan_link_order=0",
         "LD_PRELOAD": "/cache/libstripewise.so",
         "STRIPEWISE_MODE": "apply",
         "STRIPEWISE_PLAN": "/runs/3/plan",
@@ -66,6 +67,9 @@ def test_our_library_stands_before_what_the_user_preloads() -> None:
     program = Program("mpich", "romio", environment={"LD_PRELOAD": "/d/libdarshan.so /x.so"})
     assert inject(Plan(), program, LIBRARY, FOLDER).environment["LD_PRELOAD"] == f"{LIBRARY}:/d/libdarshan.so:/x.so"
     assert prepend("/a.so", "/b.so:/a.so") == "/a.so:/b.so"
+    checked = Program("mpich", "romio", environment={"ASAN_OPTIONS": "detect_leaks=0"})
+    environment = inject(Plan(), checked, LIBRARY, FOLDER).environment
+    assert environment["ASAN_OPTIONS"] == "detect_leaks=0:verify_asan_link_order=0"
 
 
 def test_who_wins_follows_the_override() -> None:

@@ -174,6 +174,10 @@ def inject(
             launch.environment["STRIPEWISE_TRACE"] = "1"
         if guidance.record is not None and not preloaded:
             launch.environment["STRIPEWISE_CALLS"] = ",".join(map(_name_stream, range(3)))
+    if "LD_PRELOAD" in launch.environment:
+        # A program that is built with gcc's address sanitizer starts only as its first library otherwise.
+        options = (launch.users("ASAN_OPTIONS"), "verify_asan_link_order=0")
+        launch.environment["ASAN_OPTIONS"] = ":".join(filter(None, options))
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 
 
