@@ -172,6 +172,13 @@ def test_a_cache_that_cannot_be_written_is_told(mpich: Mpi, sources: Path) -> No
         make(SMALL, mpich, sources)
 
 
+@pytest.mark.parametrize("name", ["my home", "my:home", "$ORIGIN"])
+def test_a_folder_that_the_loader_reads_differently_holds_no_library(name: str, tmp_path: Path) -> None:
+    # of "/tmp/my home/lib.so" it would load "/tmp/my", which others may have put there
+    with pytest.raises(UserError, match="no library can be preloaded from"):
+        find_built(SMALL, "mpich", tmp_path / name)
+
+
 def test_flags_of_the_users_shell_do_not_get_into_the_build(mpich: Mpi, sources: Path) -> None:
     environment = {**ENVIRONMENT, "CFLAGS": "-DMPI_VERSION=broken -fno-such-flag"}
     compiler = ask_compiler(mpich.mpicc, ENVIRONMENT)

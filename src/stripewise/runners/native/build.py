@@ -150,8 +150,7 @@ def build(
         If the build fails, with the compiler's last lines, or cannot be kept.
     """
     sources = sources or source_folder()
-    # Without links, which others may be able to exchange.
-    cache = (cache or cache_folder()).resolve()
+    cache = _place_of(target, cache)
     final = cache / f"{target.name}-{compiler.abi}-{_key(target, compiler, environment, sources)}"
     result = final / target.file
     if _is_intact(target, final):
@@ -190,7 +189,7 @@ def find_built(
     if not target.shared:
         return None
     wanted = source_hash(sources or source_folder(), target.parts)
-    for about in sorted((cache or cache_folder()).resolve().glob(f"{target.name}-{abi}-*/build.json")):
+    for about in sorted(_place_of(target, cache).glob(f"{target.name}-{abi}-*/build.json")):
         try:
             found = json.loads(about.read_text("utf-8"))
         except (OSError, ValueError):
@@ -203,6 +202,23 @@ def find_built(
         if _is_intact(target, about.parent):
             return about.parent / target.file
     return None
+
+
+def _place_of(target: BuildTarget, cache: Path | None) -> Path:
+    """Give the folder of built libraries without links, which others may be able to exchange.
+
+    Raises
+    ------
+    UserError
+        If the loader would take a part of its path for a library, which anybody may have put there.
+    """
+    folder = (cache or cache_folder()).resolve()
+    if target.shared and any(sign in str(folder) for sign in " :$"):
+        raise UserError(
+            f"no library can be preloaded from {folder}: LD_PRELOAD holds no path with a space, a colon or a $",
+            "set STRIPEWISE_HOME to a folder without them",
+        )
+    return folder
 
 
 def _is_intact(target: BuildTarget, folder: Path) -> bool:
