@@ -372,7 +372,7 @@ def test_settings_of_several_groups_of_files_need_the_plan() -> None:
         held = "file b*\nhint cb_nodes 4\n" in made.text
         told = any("hint cb_nodes 4 for files b*" in line for line in made.cannot)
         assert held is not told, target
-    assert ".plan <<" in export(both, "shell").text and export(both, "hints").cannot
+    assert ".plan.$$ <<" in export(both, "shell").text and export(both, "hints").cannot
     for line in ("env X 1", "workload operation write"):
         with pytest.raises(UserError, match="before the second file line"):
             Plan.parse(f"{both.text()}{line}\n", "wrong")

@@ -358,10 +358,14 @@ class _ScriptReader(Interpreter):
 
     def _copy(self, texts: Sequence[str]) -> None:
         *sources, target = [word for word in texts[1:] if not word.startswith("-")] or [""]
+        place = self.path(target)
         for source in sources[:20]:
-            held = self.state.get(f"f:{self.path(source)}")
+            path = self.path(source)
+            # Written under another name, so that nobody reads a part of it.
+            if base_name(texts[0]) == "mv" and path.startswith(f"{place}.") and path in self._texts:
+                self._texts.setdefault(place, []).extend(self._texts.pop(path))
+            held = self.state.get(f"f:{path}")
             if held:
-                place = self.path(target)
                 self.state.put(f"f:{place}", held)
                 self.state.put(f"f:{PurePosixPath(place) / PurePosixPath(source).name}", held)
                 self.state.put("version", object())

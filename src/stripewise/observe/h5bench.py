@@ -12,7 +12,7 @@ from stripewise.observe.benchmark import BenchmarkRow, BenchmarkRun, activities_
 from stripewise.observe.source import Measured, Source, read_text
 
 _BEGIN = re.compile(
-    r"={5,}\s*performance results\s*={5,}|^metric\s*,\s*value\s*,\s*unit\s*$|^NUM_RANKS\s*,",
+    r"(?<!=)={5,}\s*performance results\s*={5,}|^metric\s*,\s*value\s*,\s*unit\s*$|^NUM_RANKS\s*,",
     re.IGNORECASE | re.MULTILINE,
 )
 _SURE = re.compile(r"\bobserved[ _](?:(?:write|read|modify|append)[ _])?(?:rate|completion[ _]time)\b", re.IGNORECASE)

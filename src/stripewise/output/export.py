@@ -185,9 +185,10 @@ def _name_of(content: str, ending: str) -> str:
 
 
 def heredoc(path: str, content: str) -> list[str]:
-    """Shell lines that write a file."""
+    """Shell lines that write a file as a whole: another job of the folder may be reading it."""
     # Only a line feed ends a here-document's line; every line of a plan or hints file has two words at least.
-    return [f"cat > {path} <<'END_OF_SETTINGS'", *content.removesuffix("\n").split("\n"), "END_OF_SETTINGS"]
+    lines = content.removesuffix("\n").split("\n")
+    return [f"cat > {path}.$$ <<'END_OF_SETTINGS'", *lines, "END_OF_SETTINGS", f"mv -f {path}.$$ {path}"]
 
 
 def join_lines(lines: Iterable[str]) -> str:
