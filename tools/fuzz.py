@@ -26,12 +26,11 @@ import traceback
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
+from ctypes import sizeof
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
-
-import numpy as np
 
 from stripewise.catalogue.carriers import ADIOS2 as ADIOS2_FILE
 from stripewise.catalogue.carriers import FILE
@@ -62,10 +61,9 @@ from stripewise.observe.ior import parse_ior
 from stripewise.observe.journal import parse_journal
 from stripewise.observe.left import PREFIX
 from stripewise.observe.mdtest import parse_mdtest
-from stripewise.observe.process_part import _FILE as PART_FILE
 from stripewise.observe.process_part import _FILES as PART_FILES
-from stripewise.observe.process_part import _HEAD as PART_HEAD
 from stripewise.observe.process_part import _MAGIC as PART_MAGIC
+from stripewise.observe.process_part import FileRecord, Head
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.record_reading import parse_record
 from stripewise.observe.report import read_report, read_report_file
@@ -85,7 +83,7 @@ LONGEST_NAME = 1 << 10
 SLOW = 10
 STUCK = 300
 MEMORY = 6 << 30
-PART_SIZE = PART_HEAD.itemsize + PART_FILES * PART_FILE.itemsize
+PART_SIZE = sizeof(Head) + PART_FILES * sizeof(FileRecord)
 WORDS = [
     *(b"0", b"-1", b"1e999", b"nan", b"inf", b"9" * 30, b"true", b"null", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\n"),
     *(b"[" * 3000, b"{" * 50, b"a=", b'"""', b"'", b"|", b":", b"%s", b"../", b"\xe2\x80\xa8", b'{"a":', b"[[a]]\n"),
@@ -275,15 +273,20 @@ def processes(data: bytes, folder: Path) -> Any:
 
 def parts() -> list[bytes]:
     """A part with two files, and one that a killed process left."""
-    made = np.zeros(1, PART_HEAD), np.zeros(2, PART_FILE)
-    (head,), files = made
-    head["magic"], head["record_size"], head["records"], head["rank"] = PART_MAGIC, PART_FILE.itemsize, 2, -1
-    head["real"], head["start"], head["end"], head["host"] = 1 << 60, 5, 9, b"n1"
-    files["state"], files["path"] = 2, [b"/bin/sh", b"/dev/null"]
-    files["calls"]["count"], files["calls"]["bytes"], files["calls"]["most"] = 3, 4096, 9
-    files["way"]["first"], files["way"]["last"], files["way"]["top"] = 6, 8, (4096, 3)
-    whole = head.tobytes() + files.tobytes()
-    return [whole, whole[: PART_HEAD.itemsize + 700]]
+    content = bytearray(sizeof(Head) + 2 * sizeof(FileRecord))
+    head = Head.from_buffer(content)
+    head.magic, head.record_size, head.records, head.rank = PART_MAGIC, sizeof(FileRecord), 2, -1
+    head.real, head.start, head.end, head.host = 1 << 60, 5, 9, b"n1"
+    for at, path in enumerate((b"/bin/sh", b"/dev/null")):
+        file = FileRecord.from_buffer(content, sizeof(Head) + at * sizeof(FileRecord))
+        file.state, file.path = 2, path
+        for calls in file.calls:
+            calls.count, calls.bytes, calls.most = 3, 4096, 9
+        for way in file.way:
+            way.first, way.last = 6, 8
+            for one in way.top:
+                one.size, one.count = 4096, 3
+    return [bytes(content), bytes(content[: sizeof(Head) + 700])]
 
 
 def hints(data: bytes, folder: Path) -> None:
