@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "decide.h"
+#include "reserved.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -207,9 +208,9 @@ static void settings_of(const struct asked *asked, const double *values, struct 
 static void explain(struct sw_decision *decision, const struct sw_model *model, bool unlike) {
     size_t size = sizeof decision->why;
     char gain[32], margin[32], reach[32];
-    sw_print_double(reach, sizeof reach, exp(model->reach), 3);
-    sw_print_double(gain, sizeof gain, exp(decision->gain), 3);
-    sw_print_double(margin, sizeof margin, exp(decision->margin), 3);
+    sw_print_double(reach, sizeof reach, sw_exp(model->reach), 3);
+    sw_print_double(gain, sizeof gain, sw_exp(decision->gain), 3);
+    sw_print_double(margin, sizeof margin, sw_exp(decision->margin), 3);
     if (decision->verdict == SW_CHANGED)
         snprintf(decision->why, size, "predicted %s times as good, the best of %llu combinations", gain,
                  (unsigned long long)decision->combinations);

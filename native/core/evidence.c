@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "evidence.h"
+#include "reserved.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ void sw_evidence_until(const struct sw_file *file, struct sw_evidence *facts) {
             continue;
         seen->count += (double)calls->count;
         seen->bytes += (double)calls->bytes;
-        seen->largest = fmax(seen->largest, (double)calls->lately_largest);
+        seen->largest = sw_fmax(seen->largest, (double)calls->lately_largest);
     }
     for (int write = 0; write < 2; write++) {
         const struct sw_posix *posix = file->posix[write];
@@ -89,7 +90,7 @@ void sw_evidence_add(struct sw_evidence *into, const struct sw_evidence *from) {
             all->ranks += one->ranks;
             all->seconds += one->seconds;
             all->messages += one->messages;
-            all->largest = fmax(all->largest, one->largest);
+            all->largest = sw_fmax(all->largest, one->largest);
         }
 }
 

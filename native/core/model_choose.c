@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "reserved.h"
 
 #define MOST_KEPT 16384 /* combinations whose scores are kept for simplifying */
 
@@ -56,7 +57,7 @@ static double price(const struct search *search, const double *values) {
         const struct sw_model_input *input = &search->model->inputs[search->tunables[t]];
         double value = values[search->tunables[t]];
         if (input->cost > 0 && !input->categorical)
-            total += input->cost * log2(value > 1 ? value : 1);
+            total += input->cost * sw_log2(value > 1 ? value : 1);
     }
     return total;
 }
@@ -68,13 +69,13 @@ static double score_of(const struct search *search, const double *values) {
     if (search->groups == 1)
         return sign * values[0];
     for (size_t g = 0; g < search->groups; g++)
-        sum += values[g] > 0 ? log(values[g]) : NAN;
+        sum += values[g] > 0 ? sw_log(values[g]) : NAN;
     return sign * sum / (double)search->groups;
 }
 
 static double value_of(const struct search *search, double score) {
     double value = search->model->flags & SW_ARTIFACT_MAXIMIZE ? score : -score;
-    return search->groups == 1 ? value : exp(value);
+    return search->groups == 1 ? value : sw_exp(value);
 }
 
 /* ln of how many times better the first is; no number where that means nothing. */
@@ -82,7 +83,7 @@ static double gain_of(const struct search *search, double score, double over) {
     if (search->groups > 1)
         return score - over;
     double ratio = search->model->flags & SW_ARTIFACT_MAXIMIZE ? score / over : over / score;
-    return isfinite(ratio) && ratio > 0 ? log(ratio) : NAN;
+    return isfinite(ratio) && ratio > 0 ? sw_log(ratio) : NAN;
 }
 
 static bool predict(struct search *search) {
@@ -389,7 +390,7 @@ static double supported(const struct sw_model *model, double gain) {
 }
 
 static bool is_worth(const struct sw_model *model, double margin, double gain) {
-    double doubt = model->reach > 0 ? fmax(margin, gain - model->reach) : margin;
+    double doubt = model->reach > 0 ? sw_fmax(margin, gain - model->reach) : margin;
     return supported(model, gain) > doubt;
 }
 

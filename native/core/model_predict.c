@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "reserved.h"
 
 /* ---- programs ----
  * Compiled without contraction (a * b + c in one rounding): Python's results must come out to the bit. * */
@@ -21,7 +22,7 @@ double sw_model_log2(double x) {
     if (!isfinite(x))
         return x;
     int exponent;
-    double mantissa = frexp(x, &exponent);
+    double mantissa = sw_frexp(x, &exponent);
     double power = exponent;
     if (mantissa < 0.7071067811865476) {
         mantissa = mantissa + mantissa;
@@ -36,7 +37,7 @@ double sw_model_log2(double x) {
 }
 
 static double divide_down(double a, double b, double *modulo) {
-    double rest = fmod(a, b);
+    double rest = sw_fmod(a, b);
     if (b == 0) {
         *modulo = rest;
         return a / b;
@@ -62,7 +63,7 @@ static double unary(uint32_t op, double a) {
     case SW_OP_LOG2:
         return sw_model_log2(a);
     case SW_OP_EXP:
-        return exp(a);
+        return sw_exp(a);
     case SW_OP_SINGLE:
         return (double)(float)a;
     case SW_OP_ABS:

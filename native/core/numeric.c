@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
 #include "numeric.h"
+#include "reserved.h"
 
 #include <locale.h>
 #include <math.h>
@@ -43,8 +44,8 @@ double sw_rounding_step(double accuracy) {
     int exponent;
     if (!(accuracy >= 1e-37 && accuracy <= 1e300))
         return 0;
-    (void)frexp(accuracy, &exponent); /* 2^(exponent - 1) <= accuracy < 2^exponent */
-    return ldexp(1, exponent);
+    (void)sw_frexp(accuracy, &exponent); /* 2^(exponent - 1) <= accuracy < 2^exponent */
+    return sw_ldexp(1, exponent);
 }
 
 /* Each is exact: the quotient by a power of two, the nearest whole number (whatever the program's direction
@@ -53,11 +54,12 @@ void sw_round_reals(void *reals, size_t count, size_t bytes, double step) {
     float *floats = reals;
     double *doubles = reals;
     for (size_t i = 0; bytes == sizeof *floats && i < count; i++) {
-        float rounded = fabsf(floats[i]) < step * 0x1p23 ? (float)(round(floats[i] / step) * step) : INFINITY;
+        float rounded =
+            fabsf(floats[i]) < step * 0x1p23 ? (float)(sw_round(floats[i] / step) * step) : INFINITY;
         floats[i] = isfinite(rounded) ? rounded : floats[i];
     }
     for (size_t i = 0; bytes == sizeof *doubles && i < count; i++) {
-        double rounded = fabs(doubles[i]) < step * 0x1p52 ? round(doubles[i] / step) * step : INFINITY;
+        double rounded = fabs(doubles[i]) < step * 0x1p52 ? sw_round(doubles[i] / step) * step : INFINITY;
         doubles[i] = isfinite(rounded) ? rounded : doubles[i];
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "online.h"
+#include "reserved.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +15,7 @@ int sw_family_add(struct sw_family *family, const char *settings, double gain) {
     for (uint32_t i = 0; i < family->count; i++)
         if (strcmp(family->candidates[i].settings, settings) == 0)
             return (int)i;
-    if (family->count == SW_CANDIDATES || (family->count && gain < -log(SW_ONLINE_EXCESS)))
+    if (family->count == SW_CANDIDATES || (family->count && gain < -sw_log(SW_ONLINE_EXCESS)))
         return -1;
     family->candidates[family->count] = (struct sw_candidate){.settings = settings, .gain = gain};
     return (int)family->count++;
@@ -123,11 +124,11 @@ void sw_family_learn(struct sw_family *family, uint32_t candidate, double bytes,
         !isfinite(seconds) || !is_usual(family, bytes))
         return;
     struct sw_candidate *own = &family->candidates[candidate];
-    double cost = log(seconds) - log(bytes);
+    double cost = sw_log(seconds) - sw_log(bytes);
     family->phases++;
     if (family->settled && has_drifted(family, own, cost)) {
-        reopen(family,
-               fmax(cheapest(family, SW_CANDIDATES) + log(SW_ONLINE_FAR), cost + log(SW_ONLINE_EXCESS)));
+        reopen(family, sw_fmax(cheapest(family, SW_CANDIDATES) + sw_log(SW_ONLINE_FAR),
+                               cost + sw_log(SW_ONLINE_EXCESS)));
         family->phases = 1;
     }
     /* Not its own: a lucky first phase would drop it. */
@@ -135,16 +136,16 @@ void sw_family_learn(struct sw_family *family, uint32_t candidate, double bytes,
     own->count++;
     own->mean += step / own->count;
     own->squares += step * (cost - own->mean);
-    if (candidate && !family->settled && cost > least + log(SW_ONLINE_EXCESS))
+    if (candidate && !family->settled && cost > least + sw_log(SW_ONLINE_EXCESS))
         own->dropped = true;
     /* What ran before the default is judged as soon as the default is known. */
     for (uint32_t i = 1; !candidate && !family->settled && i < family->count; i++)
         family->candidates[i].dropped |=
-            family->candidates[i].count && family->candidates[i].mean > cost + log(SW_ONLINE_EXCESS);
+            family->candidates[i].count && family->candidates[i].mean > cost + sw_log(SW_ONLINE_EXCESS);
     /* The default, which is known to work, is dropped for much more: the first phase may have warmed up. */
     struct sw_candidate *plain = &family->candidates[0];
     if (!family->settled && plain->count &&
-        plain->mean > cheapest(family, SW_CANDIDATES) + log(SW_ONLINE_FAR))
+        plain->mean > cheapest(family, SW_CANDIDATES) + sw_log(SW_ONLINE_FAR))
         plain->dropped = true;
 }
 
@@ -159,5 +160,5 @@ void sw_family_seed(struct sw_family *family, uint32_t candidate, uint32_t count
     double least = cheapest(family, SW_CANDIDATES);
     for (uint32_t i = 1; i < family->count; i++)
         family->candidates[i].dropped =
-            family->candidates[i].count && family->candidates[i].mean > least + log(SW_ONLINE_EXCESS);
+            family->candidates[i].count && family->candidates[i].mean > least + sw_log(SW_ONLINE_EXCESS);
 }

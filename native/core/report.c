@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
 #include "report.h"
+#include "reserved.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -395,7 +396,7 @@ static const char *io_of(const struct sw_report *report) {
 
 static void print_millionths(struct sw_json *json, const char *key, double value, bool known) {
     if (known && value >= 0 && value < 1e12)
-        sw_json_decimal(json, key, llround(value * 1e6), 6);
+        sw_json_decimal(json, key, sw_llround(value * 1e6), 6);
     else
         sw_json_null(json, key);
 }
@@ -417,8 +418,8 @@ static void print_family(struct sw_json *json, const struct sw_family *family) {
         sw_json_open(json, NULL, '{');
         sw_json_text(json, sw_key.settings, candidate->settings);
         sw_json_unsigned(json, sw_key.phases, candidate->count);
-        print_millionths(json, sw_key.bandwidth, exp(-candidate->mean) / 1048576, candidate->count);
-        print_millionths(json, sw_key.predicted, exp(candidate->gain), candidate->gain != 0);
+        print_millionths(json, sw_key.bandwidth, sw_exp(-candidate->mean) / 1048576, candidate->count);
+        print_millionths(json, sw_key.predicted, sw_exp(candidate->gain), candidate->gain != 0);
         sw_json_bool(json, sw_key.dropped, candidate->dropped);
         sw_json_close(json, '}');
     }
@@ -517,7 +518,8 @@ static bool replace(const struct sw_report *report, const char *temporary, const
     bool printed = print_to(report, temporary, "wxe");
     if (!printed && errno == EEXIST)
         return false;
-    bool good = printed && (report->each ? link(temporary, path) : rename(temporary, path)) == 0;
+    bool good = printed && (report->each ? linkat(AT_FDCWD, temporary, AT_FDCWD, path, 0)
+                                         : rename(temporary, path)) == 0;
     int reason = errno;
     if (!good || report->each)
         unlink(temporary);

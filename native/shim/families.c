@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "families.h"
+#include "../core/reserved.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -97,7 +98,8 @@ static void remember(const struct sw_phase *phase, void *context) {
         memcpy(memory->known[at].settings, phase->settings, sizeof phase->settings);
         memory->known[at].count = 0;
     }
-    memory->known[at].costs[memory->known[at].count++ % REMEMBERED] = log(phase->seconds) - log(phase->bytes);
+    memory->known[at].costs[memory->known[at].count++ % REMEMBERED] =
+        sw_log(phase->seconds) - sw_log(phase->bytes);
 }
 
 /* Leaves the properties of HDF5. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
 #include "phases.h"
+#include "../core/reserved.h"
 
 #include <errno.h>
 #include <math.h>
@@ -58,7 +59,7 @@ static void add_costs(void *from, void *into, int *count, MPI_Datatype *type) {
         sw_evidence_add(&all[i].evidence, &one[i].evidence);
         for (int level = 0; level < 2; level++) {
             all[i].bytes[level] += one[i].bytes[level];
-            all[i].slowest[level] = fmax(all[i].slowest[level], one[i].slowest[level]);
+            all[i].slowest[level] = sw_fmax(all[i].slowest[level], one[i].slowest[level]);
         }
     }
 }
@@ -284,7 +285,7 @@ static struct done in_hdf5(const struct sw_hdf5_moved *before, const struct sw_h
     return (struct done){.bytes = moved[0] + moved[1],
                          .seconds = (double)(now->time - before->time + closing) * 1e-9,
                          /* What is read again is there only once. */
-                         .held = write ? moved[0] + moved[1] : fmin(moved[0], (double)now->extent),
+                         .held = write ? moved[0] + moved[1] : sw_fmin(moved[0], (double)now->extent),
                          .packed = !write && now->packed,
                          .use = {.write = write,
                                  .strided = 2 * strided > calls,

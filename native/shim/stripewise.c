@@ -3,6 +3,7 @@
 #define STRIPEWISE_RUNTIME
 #define _GNU_SOURCE
 #include "stripewise.h"
+#include "../core/reserved.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -149,7 +150,7 @@ int stripewise_advise(MPI_Comm comm, const char *filename, int amode, struct str
     bool any = answer.found.transfer_size > 0 || answer.found.collective >= 0;
     advice->transfer_size = (MPI_Offset)answer.found.transfer_size;
     advice->collective = answer.found.collective;
-    advice->speedup = any ? exp(answer.found.gain) : 1;
+    advice->speedup = any ? sw_exp(answer.found.gain) : 1;
     return answer.status;
 }
 

@@ -63,6 +63,18 @@ def test_what_a_program_did_is_counted(
     assert (tmp_path / file).stat().st_size == size
 
 
+@pytest.mark.parametrize("mode", ["apply", "online"])
+def test_functions_of_the_program_are_not_taken_for_the_c_librarys(bench: Bench, tmp_path: Path, mode: str) -> None:
+    program = bench.program("own_functions.c", "-fno-builtin", "-lm")
+    plan = HEADER + "hint cb_buffer_size 65536\n"
+    journal = tmp_path / "journal"
+    outcome = bench.run(
+        program, tmp_path / "data", ranks=RANKS, plan=plan, STRIPEWISE_MODE=mode, STRIPEWISE_JOURNAL=str(journal)
+    )
+    assert outcome.code == 0 and outcome.report is not None, outcome.stderr
+    assert journal.exists() == (mode == "online")
+
+
 def test_what_is_written_behind_the_back_of_close_harms_nothing(bench: Bench, tmp_path: Path) -> None:
     outcome = odd(bench, tmp_path / "data", "descriptors_moved")
     assert outcome.code == 0, outcome.stderr
