@@ -31,7 +31,7 @@ from tests.unit.service import running
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
 DUMPS = sorted(FIXTURES.glob("schema-*.sql"))
 RELEASES = sorted(FIXTURES.glob("release-*.sql"))
-VERSIONS = ("0.1.0", "0.2.0")
+VERSIONS = ("0.1.0", "0.2.0", "1.0.0")
 MIGRATIONS = Path(opening.__file__).parent / "migrations"
 
 NEXT = """
