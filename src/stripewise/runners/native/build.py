@@ -175,7 +175,12 @@ def build(
 
 
 def find_built(
-    target: BuildTarget, abi: str, cache: Path | None = None, sources: Path | None = None, exactly: str = ""
+    target: BuildTarget,
+    abi: str,
+    cache: Path | None = None,
+    sources: Path | None = None,
+    exactly: str = "",
+    at_most: str = "",
 ) -> Path | None:
     """Find a build of the present sources for a binary interface, whichever compiler made it.
 
@@ -185,6 +190,9 @@ def find_built(
     ----------
     exactly : str
         A version of the MPI standard: only what was built here, with headers of the same major version, is found.
+    at_most : str
+        A version of the MPI standard: what was built with headers of a later major version is not found. Programs that
+        look which calls there are would find some that their library lacks.
     """
     if not target.shared:
         return None
@@ -198,6 +206,8 @@ def find_built(
             continue
         major, same = str(found.get("standard")).partition(".")[0], found.get("platform") == _platform()
         if exactly and not (same and major == exactly.partition(".")[0]):
+            continue
+        if at_most and major.isdecimal() and int(major) > int(at_most.partition(".")[0]):
             continue
         if _is_intact(target, about.parent):
             return about.parent / target.file
@@ -455,7 +465,7 @@ def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str],
         compiler = find_compiler(mpi, launcher, environment)
     except UserError:
         # Compute nodes have no compiler: what a login node built with the same sources serves here as well.
-        found = find_built(RUNTIME, mpi.abi)
+        found = find_built(RUNTIME, mpi.abi, at_most=mpi.standard)
         if found is None:
             raise
         return found
