@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pickle
 import resource
+import selectors
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -209,28 +212,74 @@ PROBING = Probing()
 """For whoever was asked to start the program."""
 
 
+_MOST_ANSWER = 32 << 20
+
+
 def ask(
-    command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+    command: Sequence[str],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    *,
+    group: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that reads nothing and answers in text; bytes that are not UTF-8 are replaced.
 
-    It gets the environment of :func:`inherit_environment`, from ``environment`` or from that of this process.
+    It gets the environment of :func:`inherit_environment`, from ``environment`` or from that of this process. With
+    ``group``, it gets a process group of its own, and what it started ends with it where it fails to end itself.
 
     Raises
     ------
     OSError
-        If it cannot be started.
+        If it cannot be started, or prints more than 32 MiB.
     subprocess.TimeoutExpired
-        If it does not end in time.
+        If it does not end in time, or leaves a process that keeps its output open.
     """
-    return subprocess.run(
+    deadline = time.monotonic() + seconds
+    with subprocess.Popen(
         list(command),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=seconds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=inherit_environment(environment),
         cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+        start_new_session=group,
+    ) as child:
+        try:
+            printed, said = _read_both(child, deadline, seconds)
+            code = child.wait(max(0.0, deadline - time.monotonic()))
+        except BaseException:
+            if group:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            child.kill()
+            raise
+    return subprocess.CompletedProcess(list(command), code, _as_text(printed), _as_text(said))
+
+
+def _read_both(child: subprocess.Popen[bytes], deadline: float, seconds: float) -> tuple[bytearray, bytearray]:
+    """Read what a child prints on both of its outputs, until they are closed."""
+    assert child.stdout is not None
+    assert child.stderr is not None
+    read = bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        for stream, kept in zip((child.stdout, child.stderr), read, strict=True):
+            selector.register(stream, selectors.EVENT_READ, kept)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            ready = selector.select(left) if left > 0 else []
+            if not ready:
+                raise subprocess.TimeoutExpired(child.args, seconds)
+            for key, _ in ready:
+                more = os.read(key.fd, 1 << 16)
+                if not more:
+                    selector.unregister(key.fileobj)
+                key.data.extend(more)
+                if len(key.data) > _MOST_ANSWER:
+                    raise OSError(errno.EFBIG, f"it printed more than {_MOST_ANSWER >> 20} MiB")
+    return read
+
+
+def _as_text(printed: bytearray) -> str:
+    """Give text with line feeds alone, as of files that are opened for text."""
+    return printed.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")

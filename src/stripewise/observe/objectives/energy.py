@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 import threading
 import time
@@ -13,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
-from stripewise.interpreter import inherit_environment
+from stripewise.interpreter import ask, inherit_environment
 from stripewise.launch import Outcome
 from stripewise.observe.objectives.base import Conditions, ObjectiveKind
 
@@ -156,23 +154,14 @@ def _run_command(command: str, outcome: Outcome) -> str:
         "BEGIN": outcome.started,
         "END": outcome.started + outcome.elapsed,
     }
-    child = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        env=kept | {f"STRIPEWISE_{name}": str(value) for name, value in about.items()},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    environment = kept | {f"STRIPEWISE_{name}": str(value) for name, value in about.items()}
     try:
-        printed, said = child.communicate(timeout=_COMMAND_SECONDS)
+        done = ask(["/bin/sh", "-c", command], _COMMAND_SECONDS, environment, group=True)
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
         raise RunFailed(f"the command of the objective energy did not end within {_COMMAND_SECONDS:g} s") from None
-    if child.returncode:
-        why = (said.strip().splitlines() or ["it printed nothing"])[-1]
-        raise RunFailed(f"the command of the objective energy ended with exit code {child.returncode}: {why}")
-    return (printed.strip().splitlines() or [""])[-1].strip()
+    except OSError as error:
+        raise RunFailed(f"the command of the objective energy cannot be run: {error.strerror}") from None
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise RunFailed(f"the command of the objective energy ended with exit code {done.returncode}: {why}")
+    return (done.stdout.strip().splitlines() or [""])[-1].strip()
