@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -539,6 +540,29 @@ def test_a_program_sees_and_does_what_it_would_without(programs: Path, name: str
         results.append((done.returncode, done.stderr, seen, threads.strip()))
     assert results[1][:3] == results[0][:3]
     assert (results[0][3], results[1][3]) == ("1", "1" if name in UNSET else "4")
+
+
+def _starts(python: str) -> bool:
+    """Whether it is a Python, and not a shim of pyenv without one."""
+    return subprocess.run([python, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def test_pythons_before_3_8_run_their_own_sitecustomize_alone(programs: Path) -> None:
+    """Python 2 printed that the module failed, and went without the program's own."""
+    called = "import library, sys; print(library.read('a')[1]); sys.exit(3)"
+    (programs / "own2").mkdir()
+    (programs / "own2" / "sitecustomize.py").write_text("print('mine')", "utf-8")
+    (programs / "own2" / "library.py").write_text("def read(path):\n    return path, 1\n", "utf-8")
+    environment = {
+        **{"STRIPEWISE_PYTHON": json.dumps({"set": FILL}), "PYTHONDONTWRITEBYTECODE": "1"},
+        **{"PYTHONPATH": f"{HOOK}:{programs / 'own2'}", "PATH": os.environ["PATH"]},
+    }
+    tree = ast.parse((HOOK / "sitecustomize.py").read_text("utf-8"), feature_version=(3, 4))  # refuses f-strings
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns]
+    names = ("python2.7", "python3.6", "python3.7")
+    for python in [found for name in names if (found := shutil.which(name)) and _starts(found)]:
+        done = subprocess.run([python, "-c", called], env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr, done.stdout) == (3, "", "mine\n1\n"), python
 
 
 EMBEDDED = """

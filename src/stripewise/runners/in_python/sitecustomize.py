@@ -2,7 +2,7 @@
 
 It must cost next to nothing, change nothing that the program sees, and never fail. So it takes its folder off
 ``sys.path`` again, runs the ``sitecustomize`` that the program would have had, and loads the rest only once a library
-that the variable names is imported.
+that the variable names is imported. Python 2 must be able to read it: a program of today may start one of yesterday.
 """
 
 import os
@@ -15,13 +15,13 @@ _HERE = os.path.dirname(__file__)  # pathlib would take milliseconds of each sta
 class _Finder:
     """First in ``sys.meta_path``: lets others find a module, and has it patched once it has been executed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.patch = None
         self.under_way = set()
 
     def find_spec(self, name, path=None, target=None):
         # The text is JSON in which each setting, and each object to watch, begins with a quotation mark.
-        if f'"{name}.' not in _TEXT or name in self.under_way:
+        if '"' + name + "." not in _TEXT or name in self.under_way:
             return None
         self.under_way.add(name)
         try:
@@ -72,15 +72,16 @@ class _Finder:
         self.patch(module)
 
 
-def _go_on() -> None:
+def _go_on():
     """Run the ``sitecustomize`` that would have been found without this one; its errors are its own."""
     sys.path[:] = [folder for folder in sys.path if folder != _HERE]
     sys.path_importer_cache.pop(_HERE, None)
-    if __name__ == "sitecustomize" and sys.modules.pop(__name__, None) is not None:
+    ours = sys.modules.pop(__name__, None) if __name__ == "sitecustomize" else None  # Python 2 clears what nobody holds
+    if ours is not None:
         # Without one, its ImportError ends this import, too: as usual, site ignores it, and there is no such module.
         __import__(__name__)
 
 
-if _TEXT:
+if _TEXT and sys.version_info >= (3, 8):
     sys.meta_path.insert(0, _Finder())
 _go_on()
