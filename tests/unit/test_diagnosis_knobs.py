@@ -590,6 +590,15 @@ HOSTILE = {
     "targets": lambda size: "cat <<A" + " > b" * (size // 8) + "\n" + "x\n" * (size // 8) + "A\n",
     "quotes": lambda size: "A=\"B='" * (size // 6),
     "long name": lambda size: "export OMPI_MCA_io_" + "x" * size + "=1\nmpirun ./a",
+    "blank lines": lambda size: "\n" * size + "export OMPI_MCA_io=1\nmpirun ./a\n",
+    "blank lines of a template": lambda size: "{% if x %}\n" + "\n" * size + "export OMPI_MCA_io=1\n",
+    "csh here-documents": lambda size: "#!/bin/csh\nsetenv OMPI_MCA_io 1\n" + "cat <<A\n" * (size // 8),
+    "csh variables": lambda size: "#!/bin/csh\nsetenv OMPI_MCA_io 1\necho " + "${a" * (size // 3),
+    "csh elements": lambda size: "#!/bin/csh\nsetenv OMPI_MCA_io 1\necho " + "$a[" * (size // 3),
+    "variables of a word": lambda size: "export OMPI_MCA_io=1\necho " + "$a[" * (size // 3),
+    "csh groups": lambda size: (
+        "#!/bin/csh\nsetenv OMPI_MCA_io 1\n" + "(" * (size // 2) + ")" * (size // 2) + "\nmpirun ./a\n"
+    ),
     "long value": lambda size: "export OMPI_MCA_io_ompio_num_aggregators=" + "1" * size + "\nmpirun ./a",
 }
 

@@ -47,7 +47,7 @@ _EXPANDED = re.compile(
     rf"\\(?P<escaped>[\\$`])|\\\n|\$(?:\{{(?P<braced>{_NAME})\}}|(?P<bare>{_NAME}|[0-9@*#?]))"
     r"|(?P<other>\$\{[^{}\n]{0,300}\}|\$\(\([^\n]{0,300}?\)\)|\$\([^()\n]{0,300}\)|`[^`\n]{0,300}`)"
 )
-_TEMPLATE_BLOCK = re.compile(r"^(\s*)\{%-?\s*(if|elif|else|endif|for|endfor)\b[^\n]*?%\}\s*$", re.MULTILINE)
+_TEMPLATE_BLOCK = re.compile(r"^([ \t]*)\{%-?[ \t]*(if|elif|else|endif|for|endfor)\b[^\n]*?%\}[ \t]*$", re.MULTILINE)
 _AS_SHELL = {
     "if": "if :; then",
     "elif": "elif :; then",
@@ -57,7 +57,7 @@ _AS_SHELL = {
     "endfor": "done",
 }
 _OF_TBG = re.compile(r"^\.TBG_\w+=.*$", re.MULTILINE)
-_STATEMENT = re.compile(r"^\s*\{[{#%].*[}#%]\}\s*$", re.MULTILINE)
+_STATEMENT = re.compile(r"^[ \t]*\{[{#%].*[}#%]\}[ \t]*$", re.MULTILINE)
 _SKIPPED = frozenset({"comment", ";", "\n", "&", ";;", ";&", ";;&", "heredoc_body", "heredoc_end", "file_descriptor"})
 _TESTS = frozenset({"test_command", "compound_statement"})
 _WORDS = frozenset(

@@ -31,11 +31,11 @@ from stripewise.diagnose.shell_tree import (
 
 _DEEPEST = 40
 _SHEBANG = re.compile(r"#!\s*\S*?(?:bin/|env\s+)(t?csh)\b")
-_NAMED = re.compile(r"(?m)^#(?:\$|PBS|PJM)\s+-S\s+\S*/t?csh\b")
-_SETENV = re.compile(r"(?m)^\s*setenv\s+\w")
-_EXPORT = re.compile(r"(?m)^\s*(?:export\s+\w|\w+=|fi\b|done\b|then\b)")
+_NAMED = re.compile(r"(?m)^#(?:\$|PBS|PJM)[ \t]+-S[ \t]+\S*/t?csh\b")
+_SETENV = re.compile(r"(?m)^[ \t]*setenv[ \t]+\w")  # not \s, which is tried from each of many blank lines
+_EXPORT = re.compile(r"(?m)^[ \t]*(?:export[ \t]+\w|\w+=|fi\b|done\b|then\b)")
 _NAME = re.compile(
-    r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?P<rest>[^}\s]*)\}|(?P<bare>[A-Za-z_]\w*)(?P<index>\[[^\]\s]*\])?)"
+    r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?P<rest>[^}\s]{0,200})\}|(?P<bare>[A-Za-z_]\w*)(?P<index>\[[^\]\s]{0,200}\])?)"
 )
 _IF = re.compile(r"if\s*\(")
 _ELSE_IF = re.compile(r"else\s+if\b")
@@ -58,6 +58,7 @@ class _Reader:
     def __init__(self, text: str, line: int) -> None:
         self._lines = list(_join(text, line))
         self._place = 0
+        self._without_end: set[str] = set()
 
     def read(self) -> Node:
         found: list[Node] = []
@@ -125,7 +126,7 @@ class _Reader:
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    def _commands(self, number: int, text: str) -> Node:
+    def _commands(self, number: int, text: str, groups: int = 0) -> Node:
         found: list[Node] = []
         pipe: list[Node] = []
         chain: list[tuple[str, Node]] = []
@@ -145,7 +146,7 @@ class _Reader:
 
         for piece, separator in _split_commands(text):
             if piece:
-                pipe.append(self._command(number, piece))
+                pipe.append(self._command(number, piece, groups))
             if separator in ("|", "|&"):
                 continue
             close()
@@ -156,9 +157,9 @@ class _Reader:
         end()
         return found[0] if len(found) == 1 else Statements(tuple(found)) if found else NOTHING
 
-    def _command(self, number: int, text: str) -> Node:
-        if text.startswith("(") and text.endswith(")"):
-            return Group(self._commands(number, text[1:-1]), own_shell=True)
+    def _command(self, number: int, text: str, groups: int) -> Node:
+        if text.startswith("(") and text.endswith(")") and groups < _DEEPEST:
+            return Group(self._commands(number, text[1:-1], groups + 1), own_shell=True)
         words, redirects = self._words(number, text)
         first = words[0][0].text if words and words[0] and isinstance(words[0][0], Text) else ""
         if first == "setenv" and len(words) > 1:
@@ -199,13 +200,14 @@ class _Reader:
         first = number + 1
         if self._place + 1 < len(self._lines):
             first = self._lines[self._place + 1][0]
-        place = self._place + 1
+        place = len(self._lines) if name in self._without_end else self._place + 1
         while place < len(self._lines) and self._lines[place][1] != name:
             body.append(self._lines[place][1])
             place += 1
         if place < len(self._lines):
             self._place = place
             return Redirect("<", tuple(_parts("\n".join(body), first, quoted=True)), number)
+        self._without_end.add(name)
         return Redirect("<", (), number)
 
 

@@ -49,7 +49,7 @@ _SUBMITTERS = frozenset({"ssh", *SCHEDULERS, *SHELLS})
 _LOADING = frozenset({"load", "add", "swap", "switch", "try-load"})
 _ASSIGN = re.compile(rf"({NAME})=(.*)", re.DOTALL)
 _READ = re.compile(rf"\$\{{?({NAME})")
-_SOURCING = re.compile(r"(?:^|[;&|])\s*(?:source|\.)\s", re.MULTILINE)
+_SOURCING = re.compile(r"(?:^|[;&|])[ \t]*(?:source|\.)\s", re.MULTILINE)
 _FILE_NAME = re.compile(r"[\w.+-]+")
 _LARGE = 8192
 """Characters of a script that is not followed where no word of it may set anything."""

@@ -463,19 +463,16 @@ class Interpreter(ABC):
         split = [isinstance(part, Variable) and not part.quoted for part in word]
         if not any(split):
             return self.expand(word)[:1]
-        words: list[Value] = []
-        current: Value = ()
+        words: list[list[Piece]] = [[]]
         for part, apart in zip(word, split, strict=True):
             value = next(iter(self._expand_part(part)), ())
             if not apart:
-                current = (*current, *value)
+                words[-1].extend(value)
                 continue
             first, *more = words_in(value) or [()]
-            current = (*current, *first)
-            for one in more:
-                words.append(current)
-                current = one
-        return [*words, current] if current else words
+            words[-1].extend(first)
+            words.extend(list(one) for one in more)
+        return [tuple(one) for one in (words if words[-1] else words[:-1])]
 
     def _readings(self, words: Sequence[Word]) -> list[list[Value]]:
         """Give the words of a command, once for each value of the variables that have several."""

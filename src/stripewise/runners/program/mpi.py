@@ -536,7 +536,7 @@ def _text_of(program: Sequence[str], script: Path | None) -> tuple[str, str]:
 
 def _programs_in(text: str, environment: Mapping[str, str], cwd: Path) -> Iterator[Path]:
     """Give the programs that a script names, a file each once; launchers among them come last."""
-    words = dict.fromkeys(re.findall(r"[\w./+-]+", re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)))
+    words = dict.fromkeys(re.findall(r"[\w./+-]+", re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)))
     launchers: list[Path] = []
     for word in words:
         if "/" in word:
