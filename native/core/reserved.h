@@ -27,6 +27,7 @@ extern long long sw_llround(double) RESERVED(llround);
 extern double sw_log(double) RESERVED(log);
 extern double sw_log2(double) RESERVED(log2);
 extern double sw_round(double) RESERVED(round);
-extern int sw_clone(int (*)(void *), void *, int, void *, ...) CLONE;
+/* musl keeps its own __clone to itself: there, this is null. */
+extern int sw_clone(int (*)(void *), void *, int, void *, ...) CLONE __attribute__((weak));
 
 #endif
