@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -274,3 +276,31 @@ def test_pages_without_end_are_refused(client: Client, monkeypatch: pytest.Monke
         with pytest.raises(UserError, match=r"more than 256 MiB of (trials|messages)"):
             ask("abc")
     assert len(asked) < 10_000
+
+
+def test_a_file_that_the_service_refuses_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """An assistant may name any file below its folders: all of it was read, and the service called away."""
+    (tmp_path / "log").touch()
+    os.truncate(tmp_path / "log", 3 << 30)
+    problem = b"{}"
+
+    def refuse(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(1024)
+            head = f"HTTP/1.1 413 Too large\r\nContent-Type: application/json\r\nContent-Length: {len(problem)}\r\n\r\n"
+            connection.sendall(head.encode() + problem)
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen()
+        thread = threading.Thread(target=refuse, args=(listening,))
+        thread.start()
+        tracemalloc.start()
+        try:
+            with pytest.raises(StripewiseError, match="413"):
+                Client(f"unix:{tmp_path}/socket", "token").upload("/diagnoses", tmp_path / "log")
+            assert tracemalloc.get_traced_memory()[1] < 32 << 20
+        finally:
+            tracemalloc.stop()
+            thread.join()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from stripewise.desk.client.transport import NOT_OURS, Address, Transport, find_token, read_json, reads_answers
 from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
@@ -22,6 +23,19 @@ def error_of(name: object) -> type[StripewiseError]:
     """Give the kind of error that a worker has met, by its name."""
     kinds: dict[object, type[StripewiseError]] = {"NothingWorks": NothingWorks, "UserError": UserError}
     return kinds.get(name, StripewiseError)
+
+
+def _read_parts(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """Give a file in parts: it may be larger than the memory, and the service refuse it by its size."""
+    while size:
+        try:
+            part = stream.read(min(size, 1 << 20))
+        except OSError as error:
+            raise UserError(f"cannot read {stream.name}: {error.strerror}", "check the path") from error
+        if not part:
+            raise UserError(f"{stream.name} became shorter while it was read", "try again")
+        size -= len(part)
+        yield part
 
 
 @reads_answers
@@ -84,11 +98,14 @@ class Client:
             If it cannot be read.
         """
         try:
-            body = file.read_bytes()
+            stream = file.open("rb")
         except OSError as error:
             raise UserError(f"cannot read {file}: {error.strerror}", "check the path") from error
-        headers = {"Content-Type": "application/octet-stream"}
-        return self._json("POST", path, query={"name": file.name, **query}, body=body, headers=headers)
+        with stream:
+            size = os.fstat(stream.fileno()).st_size
+            headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+            query = {"name": file.name, **query}
+            return self._json("POST", path, query=query, body=_read_parts(stream, size), headers=headers)
 
     def download(self, path: str) -> bytes:
         """Read a file as it is."""

@@ -215,7 +215,8 @@ class Transport:
     def send(self, method: str, path: str, **given: Any) -> tuple[bytes, str]:
         """Send a request and give the answer's body and media type.
 
-        ``given``: ``query`` and ``headers``, mappings; ``document``, to be sent as JSON, or ``body``, bytes.
+        ``given``: ``query`` and ``headers``, mappings; ``document``, to be sent as JSON, or ``body``,
+        bytes, or parts of them with a header Content-Length.
 
         Raises
         ------
@@ -274,7 +275,7 @@ class Transport:
         path: str,
         query: Mapping[str, Any] | None = None,
         document: Any = None,
-        body: bytes | None = None,
+        body: bytes | Iterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Iterator[_Answer]:
@@ -287,7 +288,10 @@ class Transport:
         connection = self._connection(timeout or self._timeout)
         connection.response_class = _Answer
         try:
-            connection.request(method, target, body, sent)
+            connection.connect()
+            # A service that refuses a body by its size answers, and closes the connection, before its end.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, target, body, sent)
             yield cast("_Answer", connection.getresponse())
         except StripewiseError:
             raise
