@@ -10,8 +10,12 @@ import pytest
 
 from stripewise.catalogue.carriers.file import ADIOS2, FILE
 from stripewise.errors import UserError
+from stripewise.lab.site import parse_rate
 from stripewise.observe.ior import is_ior, parse_ior
+from stripewise.observe.objectives.number import parse_printed_number
 from stripewise.observe.objectives.own_figure import find_own_figure
+from stripewise.observe.sources import SOURCES
+from stripewise.requests.objective import Bound
 from stripewise.runners.program.command import family
 
 _MANY = 20_000
@@ -36,6 +40,21 @@ def test_output_of_ior_with_many_marks(part: str) -> None:
         is_ior(text)
         with pytest.raises(UserError, match="no result of IOR"):
             parse_ior(text)
+
+
+@pytest.mark.parametrize("part", ["=", "x", "1 ", "a: ", "\n", "\t", '{"a":1,'])
+def test_what_a_file_is(part: str) -> None:
+    text = part * _MANY
+    assert not any(source.holds(text) for source in SOURCES)
+
+
+def test_limits_printed_numbers_and_rates() -> None:
+    with pytest.raises(UserError, match="is not understood"):
+        Bound.parse("a" + " " * _MANY + "b")
+    with pytest.raises(ValueError, match="could not convert"):
+        parse_printed_number("1" * _MANY + "x")
+    with pytest.raises(ValueError, match="is not a rate"):
+        parse_rate("1" + "\n" * _MANY + "\0")
 
 
 @pytest.mark.parametrize("line", ["- IO:{} #x\0\n", "- IO: a{} b\n", "- IO: a\n  a:{}\0\n"])
