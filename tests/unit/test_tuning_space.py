@@ -410,6 +410,23 @@ def test_the_first_run_shows_whether_there_is_mpi_io_and_which_hints_the_program
     assert FirstRun.of([run_with(anything=1)], "*") == FirstRun()
 
 
+def test_arguments_of_objects_that_no_python_of_the_first_run_used_are_left_out():
+    report = recorded("romio_strided_write")["default"]
+    used = FirstRun.of([run_with({**report, "objects": [{"path": "h5py.File", "calls": 1}]})], "*", watched=True)
+    assert FirstRun.from_json(used.as_json()) == used
+    bound = bind_space(experiment(stacks=["h5py"]), Circumstances(WRITER, lost=used.lost))
+    assert set(bound.space.names) == {"h5py_cache", "h5py_slots"}
+    for unused in (FirstRun.of([run_with(report)], "*", watched=True), FirstRun.of([run_with()], "*", watched=True)):
+        with pytest.raises(
+            UserError, match=r"\(h5py_cache, h5py_slots: no Python of the first run reported a use of h5py.F"
+        ):
+            bind_space(experiment(stacks=["h5py"]), Circumstances(WRITER, lost=unused.lost))
+    unwatched = FirstRun.of([run_with(report)], "*")
+    assert (
+        "h5py_cache" in bind_space(experiment(stacks=["h5py"]), Circumstances(WRITER, lost=unwatched.lost)).space.names
+    )
+
+
 @pytest.mark.parametrize(
     ("mpi", "known"),
     [("Open MPI v4.1.4", True), ("Open MPI v5.0.11", False), ("", True)],

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from stripewise.catalogue.carriers import objects_of
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
@@ -42,6 +43,8 @@ class FirstRun:
         Versions of the libraries that it uses, as they told themselves.
     shapes : mapping
         What words for shapes of HDF5's chunks stand for in it.
+    used : frozenset of str or None
+        Objects of Python that it used, of those that the runner watches; None where nobody watched.
     """
 
     idle: str = ""
@@ -49,9 +52,10 @@ class FirstRun:
     calls: frozenset[str] = frozenset()
     versions: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, str] = field(default_factory=dict)
+    used: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, runs: Sequence[Run], files: str, *, override: bool = False) -> FirstRun:
+    def of(cls, runs: Sequence[Run], files: str, *, override: bool = False, watched: bool = False) -> FirstRun:
         """Read the first finished run that wrote a report; failing that, why there is none.
 
         Parameters
@@ -60,36 +64,48 @@ class FirstRun:
             Glob of the files that are tuned, as in an experiment.
         override : bool
             Whether the plan wins over the program.
+        watched : bool
+            Whether uses of objects of Python were counted in all its processes.
         """
         finished = [run for run in runs if run.state is State.FINISHED]
+        activities = [run.activity for run in finished if run.activity is not None]
+        used = (
+            frozenset(one.path for activity in activities for one in activity.objects) if watched and finished else None
+        )
         seen = next((run.activity for run in finished if run.activity is not None), None)
         if seen is not None:
             if not seen.through:
-                return cls("the program opened no file through MPI-IO in its first run")
+                return cls("the program opened no file through MPI-IO in its first run", used=used)
             tuned = [file for file in seen.files if names_file(files, file.path)]
             return cls(
                 hints=_own_hints(seen, files),
                 calls=_calls(seen, files),
                 versions=seen.versions,
                 shapes=propose_shapes(tuned, contiguous=override),
+                used=used,
             )
         missing = next((run.facts.no_report for run in finished if run.facts.no_report), "")
         doubt = "does it call MPI_Init and MPI_Finalize?"
-        return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "")
+        return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "", used=used)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FirstRun:
         """Read what :meth:`as_json` gave."""
-        return cls(**{**data, "calls": frozenset(data.get("calls", ()))})
+        sets = {name: frozenset(data[name]) for name in ("calls", "used") if name in data}
+        return cls(**{**data, **sets})
 
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON."""
         told = {"idle": self.idle, "hints": dict(self.hints), "calls": sorted(self.calls)}
         more = {"versions": dict(self.versions), "shapes": dict(self.shapes)}
-        return told | {name: found for name, found in more.items() if found}
+        used = {} if self.used is None else {"used": sorted(self.used)}
+        return told | {name: found for name, found in more.items() if found} | used
 
     def lost(self, parameter: Parameter) -> str:
         """Say why a parameter cannot act on the program; empty if it can."""
+        if self.used is not None and parameter.carrier.of_objects:
+            unused = [name for name in objects_of([(parameter.carrier, parameter.setting)]) if name not in self.used]
+            return f"no Python of the first run reported a use of {unused[0]}" if unused else ""
         return self.idle if parameter.needs_mpi_io else ""
 
     def check(self, experiment: Experiment) -> None:
@@ -188,7 +204,11 @@ class Seen:
             layout = ledger.facts.layout
             first = FirstRun.from_json(ledger.facts.first_run)
         else:
-            first = FirstRun.of(list(ledger.runs.values()), experiment.files, override=experiment.override)
+            # Of several programs, a report of one alone does not tell what the others used.
+            watched = self.preflight.watched and not experiment.objective.program
+            first = FirstRun.of(
+                list(ledger.runs.values()), experiment.files, override=experiment.override, watched=watched
+            )
             first.check(experiment)
             if first.insisted(experiment):
                 note(f"{first.idle}: the search continues because the experiment names its stacks")

@@ -454,7 +454,7 @@ def _list_measured(parameter: Parameter, experiment: Experiment) -> tuple[str, .
 def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], experiment: Experiment) -> UserError:
     unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, carrier=HINT))
     own = [name for name, entry in experiment.parameters.items() if is_own(entry) and name in left_out]
-    if unreachable and not own:
+    if unreachable in left_out.values() and not own:
         mpi = "launch an MPI program (tune -- mpiexec -n 4 ./my_app). "
         unseen = (
             "Name --stack posix to tune its own reads and writes, or --stack romio if it starts an MPI program unseen. "
@@ -468,7 +468,10 @@ def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str],
             f"{mpi}{'' if experiment.stacks else unseen}Or say what "
             "may change: --parameter block=4096,65536 for {block} in the command, or --parameter env:NAME=VALUE,VALUE",
         )
-    listed = "; ".join(f"{name}: {left_out[name]}" for name in (own or list(left_out))[:3])
+    alike: dict[str, list[str]] = {}
+    for name in own or left_out:
+        alike.setdefault(left_out[name], []).append(name)
+    listed = "; ".join(f"{', '.join(same[:3])}: {reason}" for reason, same in list(alike.items())[:3])
     set_by_program = any(reason.endswith(_OVERRIDE) for reason in left_out.values())
     fix = "let the plan win over the program's own hints with --override, or " if set_by_program else ""
     return UserError(

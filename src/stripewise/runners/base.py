@@ -60,6 +60,8 @@ class Preflight:
     benchmark : callable or None
         Gives the program of the bundled benchmark behind the program's launcher, and builds it; None where it cannot
         take the program's place.
+    watched : bool
+        Whether each run tells which of the objects of Python it used that settings belong to.
     nodes : int or None
         Nodes that each run occupies; None where only the workload tells.
     occupied : callable or None
@@ -83,6 +85,7 @@ class Preflight:
     objective: Objective | None = None
     replayer: Replayer | None = None
     benchmark: Callable[[], tuple[str, ...]] | None = None
+    watched: bool = False
     nodes: int | None = None
     occupied: Callable[[float], float] | None = None
     unknown: tuple[str, ...] = ()

@@ -435,6 +435,7 @@ def _preflight(
         command=tuple(describe_command(target.started)),
         fingerprint=fingerprint,
         environment=about,
+        watched=bool(found.watched),
         io=mpi.io if mpi else None,
         told=mpi.told if mpi else Told(),
         workload=workload,

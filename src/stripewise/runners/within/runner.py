@@ -331,7 +331,8 @@ class WithinRunner(ProgramRunner, SharedLaunch):
             )
         if self.experiment.within.settle:
             summary.append("settle    files are synchronised before they are closed: phases cost more than without")
-        return replace(preflight, lost=lost, summary=tuple(summary))
+        # A phase of the program does not tell all that its Python used.
+        return replace(preflight, lost=lost, summary=tuple(summary), watched=False)
 
     def start(self, launch: Launch) -> None:
         """Ask for a run; see :class:`Runner`. The program is started for the first one, unless it still runs."""
