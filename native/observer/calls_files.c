@@ -205,12 +205,12 @@ static void opened_stream(FILE *stream, const char *mode) {
         FILE *stream = next(path, one.added ? exclusive : mode);                                             \
         if (!stream && again(&one, -1, flags))                                                               \
             stream = next(path, mode);                                                                       \
-        opened(stream ? fileno(stream) : -1, began, __builtin_return_address(0));                            \
+        opened(stream ? number_of(stream) : -1, began, __builtin_return_address(0));                         \
         if (keeps_calls()) {                                                                                 \
-            note_open(stream ? fileno(stream) : -1, AT_FDCWD, path, all_flags_of(mode), size, began);        \
-            note_stream_opened(stream ? fileno(stream) : -1);                                                \
+            note_open(stream ? number_of(stream) : -1, AT_FDCWD, path, all_flags_of(mode), size, began);     \
+            note_stream_opened(stream ? number_of(stream) : -1);                                             \
         }                                                                                                    \
-        after_create(&one, stream ? fileno(stream) : -1);                                                    \
+        after_create(&one, stream ? number_of(stream) : -1);                                                 \
         opened_stream(stream, mode);                                                                         \
         return stream;                                                                                       \
     }
@@ -222,13 +222,13 @@ STREAMS(fopen64)
 #define REOPENS(NAME)                                                                                        \
     EXPORT FILE *NAME(const char *path, const char *mode, FILE *stream) {                                    \
         NEXT(#NAME, FILE *, const char *, const char *, FILE *)                                              \
-        struct file_record *record = *prefix ? closing(fileno(stream)) : NULL;                               \
+        struct file_record *record = *prefix ? closing(number_of(stream)) : NULL;                            \
         uint64_t began = *prefix ? now() : 0;                                                                \
         FILE *again = next(path, mode, stream);                                                              \
         int kept = errno;                                                                                    \
         closed(record, began);                                                                               \
         errno = kept;                                                                                        \
-        opened(again ? fileno(again) : -1, began, __builtin_return_address(0));                              \
+        opened(again ? number_of(again) : -1, began, __builtin_return_address(0));                           \
         return again;                                                                                        \
     }
 
@@ -238,11 +238,11 @@ REOPENS(freopen64)
 EXPORT int fclose(FILE *stream) {
     NEXT("fclose", int, FILE *)
     const struct acts *by = stream ? acting() : NULL;
-    const int fd = stream && keeps_calls() ? fileno(stream) : -1;
+    const int fd = stream && keeps_calls() ? number_of(stream) : -1;
     const bool noted = fd >= 0 && note_closing(fd);
     if (noted)
         note_stream_leaves(stream, true);
-    struct file_record *record = *prefix && stream ? closing(fileno(stream)) : NULL;
+    struct file_record *record = *prefix && stream ? closing(number_of(stream)) : NULL;
     int buffer = by && by->before_stream_close ? by->before_stream_close(stream) : -1;
     uint64_t began = record ? now() : 0;
     int code = next(stream);
@@ -265,7 +265,7 @@ EXPORT int fflush(FILE *stream) {
     int kept = errno;
     if (before.pending)
         note_streamed(stream, &before, true, 0, began);
-    struct file_record *record = *prefix && stream ? record_of(fileno(stream)) : NULL;
+    struct file_record *record = *prefix && stream ? record_of(number_of(stream)) : NULL;
     if (record && value(&record->way[1].first)) {
         uint64_t ended = now();
         add(&record->calls[FWRITE].time, since(began, ended));
@@ -283,7 +283,7 @@ EXPORT int fflush(FILE *stream) {
         RESULT result = next(__VA_ARGS__);                                                                   \
         int kept = errno;                                                                                    \
         if (*prefix)                                                                                         \
-            moved(fileno(stream), OP, WRITES, (ssize_t)(BYTES), -1, began);                                  \
+            moved(number_of(stream), OP, WRITES, (ssize_t)(BYTES), -1, began);                               \
         if (keeps_calls())                                                                                   \
             note_streamed(stream, &before, WRITES, (int64_t)(BYTES), began);                                 \
         errno = kept;                                                                                        \

@@ -570,7 +570,7 @@ static int64_t place_of(int fd) {
 
 void note_streamed(FILE *stream, const struct stream_state *before, bool writes, int64_t bytes,
                    uint64_t began) {
-    const int fd = fileno(stream);
+    const int fd = number_of(stream);
     const struct stream_state after = state_of(stream);
     const int64_t moves =
         writes ? before->pending + bytes - after.pending : bytes - before->ahead + after.ahead;
@@ -591,7 +591,7 @@ void note_streamed(FILE *stream, const struct stream_state *before, bool writes,
 }
 
 void note_stream_sought(FILE *stream, const struct stream_state *before, uint64_t began) {
-    const int fd = fileno(stream), error = errno;
+    const int error = errno, fd = number_of(stream);
     struct own_calls *of = take();
     if (!of)
         return;
@@ -611,7 +611,7 @@ void note_stream_sought(FILE *stream, const struct stream_state *before, uint64_
 }
 
 void note_stream_leaves(FILE *stream, bool closes) {
-    const int fd = fileno(stream), error = errno;
+    const int error = errno, fd = number_of(stream);
     struct own_calls *of = take();
     if (!of)
         return;

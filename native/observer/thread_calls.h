@@ -7,6 +7,7 @@
 #define STRIPEWISE_THREAD_CALLS_H
 
 #include "../core/record.h"
+#include <errno.h>
 #include <stdio.h>
 
 #include "descriptors.h"
@@ -84,6 +85,12 @@ struct stream_state {
 };
 
 struct stream_state state_of(FILE *stream);
+/* fileno, but a stream in memory, which has no number, leaves errno to the program. */
+static inline int number_of(FILE *stream) {
+    const int kept = errno, fd = fileno(stream);
+    errno = kept;
+    return fd;
+}
 void note_stream_opened(int fd);
 /* bytes: that the call moved. */
 void note_streamed(FILE *stream, const struct stream_state *before, bool writes, int64_t bytes,

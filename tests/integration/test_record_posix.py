@@ -67,6 +67,26 @@ int main(void) {
 }
 """
 
+IN_MEMORY = r"""
+#include <errno.h>
+#include <stdio.h>
+int main(void) {
+    char *text, room[10] = "hello";
+    size_t size;
+    errno = 0;
+    FILE *out = open_memstream(&text, &size), *in = fmemopen(room, sizeof room, "r+");
+    fputs("ab", out);
+    fflush(out);
+    if (fseek(out, -9, SEEK_CUR) != -1 || errno != EINVAL)
+        return 1;
+    errno = 0;
+    rewind(out);
+    if (errno || fseek(in, 0, SEEK_SET) || errno || fgetc(in) != 'h' || errno)
+        return 2;
+    return fclose(out) || fclose(in) || errno ? 3 : fclose(fopen("a", "w"));
+}
+"""
+
 THREADS = """
 import os, subprocess, threading
 made = threading.Barrier(2)
@@ -186,6 +206,12 @@ def test_what_a_killed_program_did_is_there(recorded: Recorded) -> None:
         sys.executable, "-S", "-E", "-c", f"{kill}os.kill(os.getpid(), signal.SIGKILL)", code=-signal.SIGKILL
     )
     assert record.moved["write"] == 8000 and record.gaps == ()
+
+
+def test_streams_in_memory_keep_their_errors(recorded: Recorded, tmp_path: Path) -> None:
+    (tmp_path / "memory.c").write_text(IN_MEMORY)
+    checked(["cc", "-O1", "-o", tmp_path / "memory", tmp_path / "memory.c"])
+    assert recorded(tmp_path / "memory").gaps == ()
 
 
 def test_calls_without_regularity_end_the_record_and_not_the_program(recorded: Recorded) -> None:
