@@ -21,7 +21,7 @@ from stripewise.output.summaries.clusters import Clusters, cluster
 from stripewise.output.summaries.consistency import Consistency, rank_consistent
 from stripewise.output.summaries.five_numbers import NUMBERS, FiveNumbers, five_numbers, keep_compared
 from stripewise.output.summaries.main_effects import SettingEffect, effects
-from stripewise.output.summaries.site_defaults import Default, defaults
+from stripewise.output.summaries.site_defaults import Default, SettingGain, defaults
 
 __all__ = [
     "NUMBERS",
@@ -30,6 +30,7 @@ __all__ = [
     "Default",
     "FiveNumbers",
     "SettingEffect",
+    "SettingGain",
     "SummaryReport",
     "cluster",
     "five_numbers",
