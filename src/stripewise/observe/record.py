@@ -318,7 +318,15 @@ def _transfers(group: RankGroup) -> Iterator[tuple[str, Number, tuple[int, ...]]
 
 
 def decode_text(text: str) -> str:
-    """Read a text that ends a line: %XX stands for a character."""
+    """Read a text that ends a line: %XX stands for a character.
+
+    Raises
+    ------
+    ValueError
+        If it holds a NUL, which no path, hint or remark can.
+    """
+    if "%00" in text:
+        raise ValueError("a text that holds a NUL")
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
