@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from stripewise.desk.server.hub import Change, Hub
 from stripewise.requests.experiment import Experiment
@@ -18,6 +19,7 @@ from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.keeping import Message, Messages
 from stripewise.store.service.tokens import Tokens
+from stripewise.testing.stores import run_of, trial_of
 
 
 @pytest.fixture
@@ -113,6 +115,26 @@ def test_messages_are_told_that_have_the_numbers_of_deleted_ones(store: Store, m
         messages.add(second, "failed", {"what": "x"})
         told = await asyncio.wait_for(heard(stream, "message"), 10.0)
         assert told[-1][1]["data"] == {"what": "x"}
+        await hub.close()
+
+    asyncio.run(listen())
+
+
+def test_a_damaged_trial_hides_no_other_change(store: Store, hub: Hub) -> None:
+    identifier = experiment(store)
+    claim = store.claim(identifier, "me")
+    for number in (0, 1):
+        store.plan(identifier, claim, trial_of(number, n=number), run_of(number, number))
+    damage = sa.text("UPDATE trials SET configuration = '{' WHERE number = 0")
+    database_of(store).write(lambda connection, _: connection.execute(damage))
+
+    async def listen() -> None:
+        stream = hub.listen(identifier)
+        await heard(stream, "experiment")
+        for number, trial in ((2, 0), (3, 1)):
+            store.plan(identifier, claim, None, run_of(number, trial))
+        told = await asyncio.wait_for(heard(stream, "run"), 10.0)
+        assert told[-1][1]["number"] == 3
         await hub.close()
 
     asyncio.run(listen())

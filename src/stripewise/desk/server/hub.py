@@ -288,8 +288,13 @@ class Hub:
         for row in self._database.all(query):
             if known.get(row.number, ("", 0))[0] != row.state:
                 known[row.number] = (row.state, row.trial)
-                data = {**row._mapping, "configuration": load(row.configuration, f"trial {row.trial}")}
-                changes.append(Change("run", identifier, data))
+                try:
+                    configuration = load(row.configuration, f"trial {row.trial}")
+                except StripewiseError as error:
+                    # Its page says so; the changes of all others are still told.
+                    log.warning("events of %s: %s", identifier, error)
+                    continue
+                changes.append(Change("run", identifier, {**row._mapping, "configuration": configuration}))
         return changes
 
     def _begin_to_hear(self) -> None:
