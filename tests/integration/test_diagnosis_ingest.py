@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import random
+import subprocess
+import sys
 from importlib import resources
 from pathlib import Path
 
@@ -58,6 +60,18 @@ def test_every_example_log_of_pydarshan_is_read() -> None:
         assert result.activity is not None
         assert result.activity.job.ranks >= 1
         assert diagnose(result.activity).as_json()["findings"] is not None
+
+
+def test_the_reader_does_without_pandas_until_pydarshan_asks_for_it(tmp_path: Path) -> None:
+    (tmp_path / "pandas.py").write_text("DataFrame = 'loaded'\n")
+    code = (
+        "import sys\nfrom stripewise.observe._darshan_reader import _delay_pandas\n_delay_pandas()\n"
+        "from stripewise.observe import _darshan_log\nassert 'pandas.core' not in sys.modules\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\nprint(_darshan_log.backend.pd.DataFrame)\n"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stdout == "loaded\n"
+    )
 
 
 def test_figures_of_a_log_are_those_of_pydarshan() -> None:

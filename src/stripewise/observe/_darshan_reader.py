@@ -8,12 +8,14 @@ one and summed; nothing of a log is kept but its sums. What is written is an
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import resource
 import signal
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO
 
 from stripewise.observe.traces import dxt, form_of
@@ -60,11 +62,25 @@ def serve(asked: TextIO, answers: TextIO) -> None:
         answers.flush()
 
 
+def _delay_pandas() -> None:
+    """Load pandas where PyDarshan first uses it: reading logs never does, and loading takes a second and 70 MB."""
+
+    def load(name: str) -> Any:
+        if sys.modules.get("pandas") is delayed:
+            del sys.modules["pandas"]
+        return getattr(importlib.import_module("pandas"), name)
+
+    delayed = ModuleType("pandas")
+    delayed.__getattr__ = load  # type: ignore[method-assign]
+    sys.modules["pandas"] = delayed
+
+
 def main() -> None:
     """Serve the parent; what the C library prints goes to standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = os.dup(1)
     os.dup2(2, 1)
+    _delay_pandas()
     from stripewise.observe import _darshan_log  # noqa: F401, PLC0415  loaded before memory is bounded
 
     _restrict_process()
