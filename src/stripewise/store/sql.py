@@ -22,9 +22,29 @@ from stripewise.trial import Run, State, Trial
 
 _RUN_COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token", "facts")]
 
+# Each run needs several of these. To make such a statement takes longer than to execute it, hence each is made once.
+_EXPERIMENT = experiments.c.id == sa.bindparam("of_experiment")
+_RUN = sa.and_(runs.c.experiment == sa.bindparam("of_experiment"), runs.c.number == sa.bindparam("of_number"))
+_TRIAL = sa.and_(trials.c.experiment == sa.bindparam("of_experiment"), trials.c.number == sa.bindparam("of_number"))
+_READ_STOP = sa.select(experiments.c.stop, experiments.c.token).where(_EXPERIMENT)
+_LOCK: sa.Select[Any] = (
+    sa.select(experiments.c.owner, experiments.c.token, experiments.c.lease, experiments.c.holder)
+    .where(_EXPERIMENT)
+    .with_for_update()
+)
+_READ_RUN: sa.Select[Any] = sa.select(runs.c.number, runs.c.trial, runs.c.state, runs.c.token).where(_RUN)
+_READ_FACTS = sa.select(runs.c.facts).where(_RUN)
+_READ_TRIAL = sa.select(trials.c.number).where(_TRIAL)
+_ADD_RUN, _ADD_TRIAL = runs.insert(), trials.insert()
+_CHANGE_RUN = runs.update().where(_RUN)
+_CHANGE = experiments.update().where(_EXPERIMENT)
+_COUNT_PLANNED = _CHANGE.values(trials=experiments.c.trials + sa.bindparam("new_trials"), runs=experiments.c.runs + 1)
+_COUNT_ENDED = _CHANGE.values(ended=experiments.c.ended + 1)
 
-def _of_run(identifier: str, number: int) -> tuple[sa.ColumnElement[bool], ...]:
-    return runs.c.experiment == identifier, runs.c.number == number
+
+def _of(identifier: str, number: int) -> dict[str, Any]:
+    """Which run or trial a statement is about."""
+    return {"of_experiment": identifier, "of_number": number}
 
 
 class SqlStore(Store):
@@ -109,8 +129,7 @@ class SqlStore(Store):
         rules.check_identifier(identifier, self._url)
 
         def work(connection: sa.Connection) -> bool:
-            query = sa.select(experiments.c.stop, experiments.c.token).where(experiments.c.id == identifier)
-            row = connection.execute(query).first()
+            row = connection.execute(_READ_STOP, {"of_experiment": identifier}).first()
             if row is None:
                 raise rules.no_experiment(identifier, self._url)
             return bool(row.stop == row.token)
@@ -230,7 +249,7 @@ class SqlStore(Store):
         def work(connection: sa.Connection, again: bool) -> None:
             self._check_claim(connection, claim)
             lease = self._database.now(connection) + claim.lease_seconds
-            connection.execute(experiments.update().where(experiments.c.id == claim.experiment).values(lease=lease))
+            connection.execute(_CHANGE, {"of_experiment": claim.experiment, "lease": lease})
 
         self._database.write(work)
 
@@ -304,15 +323,13 @@ class SqlStore(Store):
             planned = self._run(connection, identifier, run.number)
             if again and planned is not None and planned.token == claim.token:
                 return
-            where = (trials.c.experiment == identifier, trials.c.number == run.trial)
-            known = connection.execute(sa.select(trials.c.number).where(*where)).first() is not None
+            known = connection.execute(_READ_TRIAL, _of(identifier, run.trial)).first() is not None
             new = trial_row is not None
             rules.check_free(identifier, run, run_known=planned is not None, trial_known=known, new_trial=new)
             if trial_row is not None:
-                connection.execute(trials.insert().values(trial_row))
-            connection.execute(runs.insert().values(run_row))
-            counts = {"trials": experiments.c.trials + int(new), "runs": experiments.c.runs + 1}
-            self._touch(connection, identifier, **counts)
+                connection.execute(_ADD_TRIAL, trial_row)
+            connection.execute(_ADD_RUN, run_row)
+            self._touch(connection, identifier, _COUNT_PLANNED, new_trials=int(new))
 
         self._database.write(work)
 
@@ -325,10 +342,10 @@ class SqlStore(Store):
             self._check_open(connection, identifier, run)
             values: dict[str, Any] = {"state": State.RUNNING.value, "token": claim.token}
             if facts:
-                text = connection.execute(sa.select(runs.c.facts).where(*_of_run(identifier, run))).scalar_one()
+                text = connection.execute(_READ_FACTS, _of(identifier, run)).scalar_one()
                 earlier = codec.load(text, f"run {run} of experiment {identifier}")
                 values["facts"] = codec.dump({**earlier, **facts})
-            connection.execute(runs.update().where(*_of_run(identifier, run)).values(values))
+            connection.execute(_CHANGE_RUN, {**_of(identifier, run), **values})
 
         self._database.write(work)
 
@@ -344,8 +361,8 @@ class SqlStore(Store):
             if again and found is not None and found.token == claim.token and found.state == run.state.value:
                 return
             self._check_open(connection, identifier, run.number, run.trial)
-            connection.execute(runs.update().where(*_of_run(identifier, run.number)).values(row))
-            self._touch(connection, identifier, ended=experiments.c.ended + 1)
+            connection.execute(_CHANGE_RUN, {**_of(identifier, run.number), **row})
+            self._touch(connection, identifier, _COUNT_ENDED)
 
         self._database.write(work)
 
@@ -354,9 +371,7 @@ class SqlStore(Store):
     def _locked(self, connection: sa.Connection, identifier: str) -> sa.Row[Any]:
         """Read an experiment so that nobody else changes it before the end of the transaction."""
         rules.check_identifier(identifier, self._url)
-        columns: list[Any] = [experiments.c.owner, experiments.c.token, experiments.c.lease, experiments.c.holder]
-        query = sa.select(*columns).where(experiments.c.id == identifier).with_for_update()
-        row = connection.execute(query).first()
+        row = connection.execute(_LOCK, {"of_experiment": identifier}).first()
         if row is None:
             raise rules.no_experiment(identifier, self._url)
         return row
@@ -369,8 +384,7 @@ class SqlStore(Store):
             raise rules.explain_lost_claim(claim, row.owner)
 
     def _run(self, connection: sa.Connection, identifier: str, number: int) -> sa.Row[Any] | None:
-        columns: list[Any] = [runs.c.number, runs.c.trial, runs.c.state, runs.c.token]
-        return connection.execute(sa.select(*columns).where(*_of_run(identifier, number))).first()
+        return connection.execute(_READ_RUN, _of(identifier, number)).first()
 
     def _check_open(
         self, connection: sa.Connection, identifier: str, number: int, result_of: int | None = None
@@ -379,6 +393,6 @@ class SqlStore(Store):
         trial, state = (None, None) if row is None else (row.trial, State(row.state))
         rules.check_open(identifier, number, trial, state, result_of)
 
-    def _touch(self, connection: sa.Connection, identifier: str, **values: Any) -> None:
+    def _touch(self, connection: sa.Connection, identifier: str, change: sa.Update = _CHANGE, /, **values: Any) -> None:
         now = self._database.now(connection)
-        connection.execute(experiments.update().where(experiments.c.id == identifier).values(updated=now, **values))
+        connection.execute(change, {"of_experiment": identifier, "updated": now, **values})
