@@ -19,11 +19,13 @@ import sys
 import tempfile
 import time
 import tomllib
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from stripewise.catalogue.carriers import HINT, Setting
+from stripewise.observe.orders import Order, append_orders, site_of
 
 HERE = Path(__file__).parent
 PLANS: Mapping[str, str] = {
@@ -39,16 +41,19 @@ OF_MPI = ("online", "predict", "orders", "record", "plan")
 """These mean nothing to a program without MPI-IO; the plans of posix mean nothing to one with it."""
 
 
-def orders(suite: Mapping[str, Any], folder: Path) -> str:
+def orders(suite: Mapping[str, Any], folder: Path) -> list[Order]:
     """Order each hint of the plan, and the default before them, three times for each file family of a suite."""
-    hints = ["", *(line for line in PLANS["plan"].splitlines() if line.startswith("hint "))]
-    lines = ["stripewise-orders 1"]
-    for name, operation in itertools.product(suite["families"], ("write", "read")):
-        for hint in hints * 3:
-            site = folder / suite["checkout"] / name
-            body = f"site={site}\toperation={operation}\tsettings={hint}\torder={len(lines)}"
-            lines.append(f"{zlib.crc32(body.encode()):08x}\t{body}")
-    return "\n".join(lines) + "\n"
+    hints = [line.split()[1:] for line in PLANS["plan"].splitlines() if line.startswith("hint ")]
+    settings = [(), *((Setting(HINT, key, value),) for key, value in hints)]
+    sites = [site_of(folder / suite["checkout"] / name) for name in suite["families"]]
+    wanted = itertools.product(sites, ("write", "read"), settings * 3)
+    return [Order(number, *each) for number, each in enumerate(wanted, start=1)]
+
+
+def carried_out(folder: Path) -> int:
+    """Count the orders that the journal answers."""
+    journal = folder / "suites.journal"
+    return len(re.findall(r"\torder=[1-9]", journal.read_text("utf-8"))) if journal.exists() else 0
 
 
 def words_of(mode: str, folder: Path, suite: Mapping[str, Any], model: Path | None = None) -> list[str]:
@@ -59,8 +64,8 @@ def words_of(mode: str, folder: Path, suite: Mapping[str, Any], model: Path | No
     if mode == "record":
         return [*stripewise, "lab", "record", "-q", "--output", str(folder / "suites.record"), "--"]
     if mode == "orders":
-        (folder / "suites.orders").write_text(orders(suite, folder))
-        (folder / "suites.journal").unlink(missing_ok=True)
+        (folder / "suites.orders").unlink(missing_ok=True)
+        append_orders(folder / "suites.orders", orders(suite, folder))
     plan = folder / f"{mode}.plan"
     plan.write_text("stripewise-plan 1\n" + PLANS.get(mode, PLANS["plan"]))
     chosen = {
@@ -187,12 +192,15 @@ def main() -> int:
                 continue
             if (mode == "predict" and not given.model) or (mode == "orders" and "families" not in suite):
                 continue
+            (folder / "suites.journal").unlink(missing_ok=True)
             other = results[name][mode] = run(suite, mode, folder, fill, given.limit, given.model)
             differs = [line for line in compare(plain, other) if line.partition(":")[0] not in unsteady]
             wrong += bool(differs)
             counts = dict(Counter(word for each in other["tests"].values() for word in each))
+            note = f", {carried_out(folder)} orders carried out" if mode == "orders" else ""
             print(
-                f"{name} {mode}: {len(other['tests'])} tests {counts}, {len(differs)} differ, {len(unsteady)} unsteady"
+                f"{name} {mode}: {len(other['tests'])} tests {counts}, {len(differs)} differ, "
+                f"{len(unsteady)} unsteady{note}"
             )
             for line in differs:
                 print(f"  {line}")
