@@ -3,12 +3,16 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator
 
 # Several workers share the cores. Threads of OpenBLAS and OpenMP beyond that spin while they wait for one another: a
 # model takes three times the processor time then. Both libraries read these as they are loaded, hence before all else.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# jsonschema loads it where a tool for releases has brought it, and builds grammars of IRIs for 4 s.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
