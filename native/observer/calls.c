@@ -165,6 +165,9 @@ LEAVES(setuid, (uid_t u), uid_t, u)
 LEAVES(setreuid, (uid_t u, uid_t e), TYPES(uid_t, uid_t), u, e)
 LEAVES(setresuid, (uid_t u, uid_t e, uid_t s), TYPES(uid_t, uid_t, uid_t), u, e, s)
 LEAVES(chroot, (const char *path), const char *, path)
+/* After pivot_root, which has no function. */
+LEAVES(umount2, (const char *path, int flags), TYPES(const char *, int), path, flags)
+LEAVES(setns, (int fd, int kind), TYPES(int, int), fd, kind)
 
 /* ---- calls on paths ---- */
 

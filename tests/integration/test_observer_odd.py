@@ -69,7 +69,21 @@ def test_static_and_setuid_programs_work_and_leave_no_part(accelerator: Path, as
             assert done.stdout == b""
 
 
-@pytest.mark.parametrize("how", ["setpriv", "chroot"])
+PIVOTS = r"""
+import ctypes, os, sys
+c = ctypes.CDLL(None, use_errno=True)
+NAMESPACE, PRIVATE, BIND, DETACH = 0x20000, 0x44000, 0x1000, 2
+PIVOT = {"x86_64": 155, "aarch64": 41}[os.uname().machine]
+place = sys.argv[1].encode()
+assert c.unshare(NAMESPACE) == 0 and c.mount(None, b"/", None, ctypes.c_ulong(PRIVATE), None) == 0
+assert c.mount(place, place, None, ctypes.c_ulong(BIND), None) == 0 and c.chdir(place) == 0
+assert c.syscall(PIVOT, b".", b".") == 0 and c.umount2(b".", DETACH) == 0
+c.execv(b"/env", (ctypes.c_char_p * 2)(b"env", None))
+"""
+"""What starts containers."""
+
+
+@pytest.mark.parametrize("how", ["setpriv", "chroot", "pivot_root"])
 def test_programs_that_leave_root_print_no_error_of_the_loader(
     accelerator: Path,  # noqa: F811
     tmp_path: Path,
@@ -79,13 +93,15 @@ def test_programs_that_leave_root_print_no_error_of_the_loader(
     assert tmp_path.parent.parent.stat().st_mode & 0o077 == 0  # a folder that only root may enter
     library = shutil.copy(accelerator, tmp_path)
     command = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", "env"]
-    if how == "chroot":
+    if how != "setpriv":
         program = shutil.which("env") or ""
         for needed in subprocess.check_output(["ldd", program], text=True).replace("(", " ").split():
             if needed.startswith("/"):
                 (tmp_path / needed[1:]).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(needed, tmp_path / needed[1:])
         command = ["chroot", str(tmp_path), f"/{Path(shutil.copy(program, tmp_path)).name}"]
+    if how == "pivot_root":
+        command = [sys.executable, "-S", "-E", "-c", PIVOTS, str(tmp_path)]
     other = "libc.so.6"
     for preload, left in ((f"{library}:{other}", other), (library, "")):
         variables = {"PATH": os.environ["PATH"], "LD_PRELOAD": preload, "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
