@@ -194,7 +194,7 @@ class ModelContract:
     def test_refuses_what_it_cannot_know(self) -> None:
         """Missing columns, unknown categories, values that are not numbers."""
         table = sample_table(repeats=1)
-        reads = table.take(table.context_levels[:, 0] == 0)
+        reads = table.take(np.flatnonzero(table.context_levels[:, 0] == 0)[::4])
         model = self.make().fit(reads)
         frame = {name: column[:2] for name, column in table_frame(reads).items()}
         _expect_refusal(lambda: model.predict({n: c for n, c in frame.items() if n != "stripes"}), "stripes")
