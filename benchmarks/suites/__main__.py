@@ -37,7 +37,7 @@ PLANS: Mapping[str, str] = {
     "direct": "posix direct 4194304\n",
 }
 MODES = ("observe", "online", "predict", "orders", "record", *PLANS)
-OF_MPI = ("online", "predict", "orders", "record", "plan")
+OF_MPI = ("online", "predict", "orders", "plan")
 """These mean nothing to a program without MPI-IO; the plans of posix mean nothing to one with it."""
 
 
