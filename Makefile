@@ -94,8 +94,8 @@ system-bed:
 system-others:
 	STRIPEWISE_THOROUGH=1 nice -n 10 $(PYTEST) --timeout 900 -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not testbed" tests/system $(WHOLE)
 
-# What may be set, what users may write, search, observation, the values of the engine, and the small parts of models.
-CORE := auto campaign carrier* expectation file_glob formats gp measure_* model_parts objectives observing phase_report
+# What may be set, what users may write, search, observation, and the values of the engine.
+CORE := auto campaign carrier* expectation file_glob formats gp measure_* objectives observing phase_report
 CORE += process_parts quickscorer reachable record* rooms search_* spec_* stacks table tuning_*
 
 quick: $(VENV)/.dev ## unit tests of the core, in less than half a minute

@@ -96,6 +96,7 @@ def seen() -> list[Activity]:
     return made
 
 
+@pytest.mark.slow
 def test_diagnose_and_prescribe_never_contradict_each_other() -> None:
     proposed = 0
     for one in seen():

@@ -241,6 +241,7 @@ def two_act(configuration):
     return 10.0 / (2.0 if configuration["x"] > 1 else 1.0) / (1.5 if configuration["mode"] == "b" else 1.0)
 
 
+@pytest.mark.slow
 def test_an_answer_has_the_settings_that_act_and_their_shares():
     covered = []
     for seed in range(4):
