@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.models.table import Schema, Table, make_table, write_table
 from stripewise.output.summaries import FiveNumbers, cluster, five_numbers, rank_consistent, summarise
+from stripewise.output.summaries.main_effects import effects
 from stripewise.output.summary import cluster_tree, five_number_bands, silhouettes
 
 VALUES = {"operation": ["write", "read"], "nodes": [1, 2, 4], "cb_nodes": [1, 2, 4], "mode": ["a", "b"]}
@@ -226,6 +228,20 @@ def test_sparse_designs_are_judged_by_main_effects(monkeypatch: pytest.MonkeyPat
     assert effects["cb_nodes", 2] == pytest.approx(4.0, rel=0.05) and effects["mode", "a"] == pytest.approx(
         1 / 0.9, rel=0.05
     )
+
+
+def test_thousands_of_workloads_take_memory_in_proportion() -> None:
+    measured = [
+        FiveNumbers({"job": at // 2}, {"mode": "ab"[at % 2]}, (y, y, y, y, y), 1)
+        for at in range(8000)
+        for y in [(at // 2 + 1) * (1.0 + at % 2) * (1.1 if at % 7 else 1.0)]
+    ]
+    tracemalloc.start()
+    best, other = effects(measured)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert best.value == "b" and best.median == pytest.approx(2.0, rel=0.01) and other.median == 1.0
+    assert most < 20 << 20  # a column for each workload took 246 MiB
 
 
 def test_one_configuration_is_compared_with_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,24 +45,63 @@ class SettingEffect:
     configurations: int
 
 
-def _design(
-    summaries: Sequence[FiveNumbers],
-) -> tuple[NDArray[np.float64], dict[tuple[str, str], int], dict[tuple[str, str], Value]]:
-    """Give a matrix with a column for each workload and each value, the places of values, and the values."""
-    contexts = {key: place for place, key in enumerate(dict.fromkeys(make_signature(s.context) for s in summaries))}
-    columns: dict[tuple[str, str], int] = {}
-    values: dict[tuple[str, str], Value] = {}
-    cells = []
-    for row, entry in enumerate(summaries):
-        cells.append((row, contexts[make_signature(entry.context)]))
-        for name, value in entry.configuration.items():
-            if value is not None:
-                columns.setdefault((name, repr(value)), len(contexts) + len(columns))
-                values[name, repr(value)] = value
-                cells.append((row, columns[name, repr(value)]))
-    matrix = np.zeros((len(summaries), len(contexts) + len(columns)))
-    matrix[tuple(np.transpose(cells))] = 1
-    return matrix, columns, values
+@dataclass(frozen=True)
+class _Design:
+    """Which configuration has which value, with a term for each workload.
+
+    The workloads' terms are taken out of both sides by their means: as columns, thousands of them fill the memory.
+
+    Attributes
+    ----------
+    matrix : array, (configurations, values)
+        1 where it has the value, else 0, less the mean of its workload.
+    columns : mapping
+        The place of each value, by the parameter's name and the value's text.
+    values : mapping
+    counts : array, (values,)
+        How many configurations have the value.
+    workloads : array, (configurations,)
+        Their numbers, from 0.
+    """
+
+    matrix: NDArray[np.float64]
+    columns: Mapping[tuple[str, str], int]
+    values: Mapping[tuple[str, str], Value]
+    counts: NDArray[np.float64]
+    workloads: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, summaries: Sequence[FiveNumbers]) -> Self:
+        numbers: dict[str, int] = {}
+        workloads = np.array([numbers.setdefault(make_signature(one.context), len(numbers)) for one in summaries])
+        columns: dict[tuple[str, str], int] = {}
+        values: dict[tuple[str, str], Value] = {}
+        cells = []
+        for row, entry in enumerate(summaries):
+            for name, value in entry.configuration.items():
+                if value is not None:
+                    columns.setdefault((name, repr(value)), len(columns))
+                    values[name, repr(value)] = value
+                    cells.append((row, columns[name, repr(value)]))
+        matrix = np.zeros((len(summaries), len(columns)))
+        if cells:
+            matrix[tuple(np.transpose(cells))] = 1
+        return cls(matrix - _means(matrix, workloads), columns, values, matrix.sum(axis=0), workloads)
+
+    def solve(self, seen: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+        """Give the values' effects, what they make of each configuration, and the degrees of freedom that are left."""
+        means = _means(seen, self.workloads)
+        solved, _, rank, _ = np.linalg.lstsq(self.matrix, seen - means, rcond=None)
+        free = len(seen) - int(self.workloads.max()) - 1 - int(rank)
+        return np.asarray(solved, float), np.asarray(means + self.matrix @ solved, float), free
+
+
+def _means(data: NDArray[np.float64], workloads: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Give for each row the mean of all rows of its workload."""
+    sums = np.zeros((int(workloads.max()) + 1, *data.shape[1:]))
+    np.add.at(sums, workloads, data)
+    counts = np.bincount(workloads).reshape(-1, *[1] * (data.ndim - 1))
+    return np.asarray((sums / counts)[workloads], float)
 
 
 def expect_values(summaries: Sequence[FiveNumbers], maximize: bool) -> list[float]:
@@ -70,12 +110,10 @@ def expect_values(summaries: Sequence[FiveNumbers], maximize: bool) -> list[floa
     The best of many noisy medians is mostly luck. As far as the residuals of the main effects are no larger than the
     noise of the repeats, they are noise (empirical Bayes).
     """
-    matrix = _design(summaries)[0]
     seen = (1 if maximize else -1) * np.log([one.picked for one in summaries])
-    alone = matrix @ np.linalg.lstsq(matrix, seen, rcond=None)[0]
-    free = max(1, len(seen) - int(np.linalg.matrix_rank(matrix)))
-    noise = OF_MEDIAN * np.mean([one.deviation**2 / -(-one.runs // 2) for one in summaries])
-    residual = float(((seen - alone) ** 2).sum()) / free
+    _, alone, free = _Design.of(summaries).solve(seen)
+    noise = OF_MEDIAN * float(np.mean([one.deviation**2 / -(-one.runs // 2) for one in summaries]))
+    residual = float(((seen - alone) ** 2).sum()) / max(1, free)
     kept = max(0.0, 1.0 - noise / residual) if residual > 0 else 1.0
     return [float(value) for value in alone + kept * (seen - alone)]
 
@@ -86,18 +124,18 @@ def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Set
     A factor needs an interval, so there is none where the design has as many terms as configurations. A parameter of
     whose values no two can be told apart is left out.
     """
-    matrix, columns, values = _design(summaries)
+    design = _Design.of(summaries)
+    matrix, columns, values = design.matrix, design.columns, design.values
     sign = 1 if maximize else -1
     quartile = 1 if maximize else 3
     from scipy.special import stdtrit  # noqa: PLC0415  slow to load
 
     targets = np.log([[s.median, s.numbers[quartile]] for s in summaries])
-    solved, _, rank, _ = np.linalg.lstsq(matrix, targets, rcond=None)
-    free = len(summaries) - int(rank)
+    solved, alone, free = design.solve(targets)
     if free < 1:
         return []
-    variance = ((targets - matrix @ solved) ** 2).sum(axis=0) / free
-    shape = np.linalg.pinv(matrix.T @ matrix)
+    variance = ((targets - alone) ** 2).sum(axis=0) / free
+    shape = np.linalg.pinv(matrix.T @ matrix, rcond=_ROUNDING, hermitian=True)
     known = shape @ (matrix.T @ matrix)
     solved = sign * solved
     found = []
@@ -128,7 +166,7 @@ def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Set
                 float(bounds[1][0][place]),
                 Interval(float(bounds[0][1][place]), float(bounds[0][2][place])),
                 Interval(float(bounds[1][1][place]), float(bounds[1][2][place])),
-                int(matrix[:, columns[key]].sum()),
+                int(design.counts[columns[key]]),
             )
             for place, key in enumerate(own)
         ]
