@@ -12,7 +12,6 @@ from statistics import median
 from types import SimpleNamespace
 from typing import NamedTuple
 
-import darshan
 import pytest
 
 from stripewise.catalogue.configuration import Configuration
@@ -54,7 +53,7 @@ from stripewise.store.base import MEMORY, Record
 from stripewise.store.opening import open_store
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import finished
-from tests.unit.reports import recorded
+from tests.unit.reports import EXAMPLE_LOGS, recorded
 
 REAL = Path(__file__).resolve().parents[2] / "benchmarks" / "real_programs"
 sys.path.insert(0, str(REAL))
@@ -427,16 +426,15 @@ def test_what_is_not_proven_has_its_next_step(answer):
 
 @cache
 def logs():
-    return {found.path: found.activity for found in open_all(sorted(LOGS.glob("*.darshan")), 1)}
+    return {found.path: found.activity for found in open_all(sorted(EXAMPLE_LOGS.glob("*.darshan")), 1)}
 
 
 def read(data):
     return activity_of(parse_report(data), "report.json")
 
 
-LOGS = Path(darshan.__file__).parent / "examples" / "example_logs"
 DIAGNOSED = {
-    **{path.stem: lambda path=path: logs()[path] for path in sorted(LOGS.glob("*.darshan"))},
+    **{path.stem: lambda path=path: logs()[path] for path in sorted(EXAMPLE_LOGS.glob("*.darshan"))},
     **{
         f"{name}: {key}": partial(read, data)
         for name in ("ior_small_pieces", "ompio_strided_write", "romio_patterns", "romio_strided_both")

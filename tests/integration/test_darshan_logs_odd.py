@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,9 @@ import pytest
 from stripewise.desk.cli.main import main
 from stripewise.diagnose.site import diagnose
 from stripewise.observe.darshan_logs import UnreadableLogError, read_log
+from tests.unit.reports import EXAMPLE_LOGS
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "darshan"
-EXAMPLES = Path(str(resources.files("darshan"))) / "examples" / "example_logs"
 MAGIC, HEADER, NAMES_AT, MODULES_AT, VERSIONS_AT = 6567223, 1328, 32, 48, 1072
 POSIX, DFS = 1, 16
 DATA, STDERR = 7, 8
@@ -117,7 +116,7 @@ def test_a_log_of_darshan_2_is_named_and_converted_where_the_tool_is_at_hand(
 
 def test_named_pipes_and_streams_are_no_data_files() -> None:
     # Its 128 pipes wait 11,218 s for partners, in several threads; reads and writes of files take less than a second.
-    found = read_log(EXAMPLES / "dxt.darshan")
+    found = read_log(EXAMPLE_LOGS / "dxt.darshan")
     assert any(line.startswith("128 named pipes are left out") for line in found.unseen)
     assert found.io_time is not None and found.io_time < 1
     assert "metadata-storm" not in {finding.code for finding in diagnose(found).problems if finding.severity > 2}

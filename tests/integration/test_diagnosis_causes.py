@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +23,7 @@ from stripewise.diagnose.causes.analysis import (
 from stripewise.diagnose.causes.models import Calibration, TimeModel, fit, load, overlap
 from stripewise.diagnose.causes.probe import offsets
 from stripewise.errors import UserError
-
-EXAMPLES = Path(str(resources.files("darshan"))) / "examples" / "example_logs"
+from tests.unit.reports import EXAMPLE_LOGS
 
 CACHED = TimeModel(2e-6, 1e-10, 0.2, 1024, 1 << 22, 100)
 STORAGE = TimeModel(4e-4, 4e-9, 0.3, 1024, 1 << 22, 100)
@@ -152,8 +150,8 @@ def test_times_of_darshan_s_trace_are_read_from_a_log() -> None:
     """Of PyDarshan's examples, as they come with it."""
     import darshan
 
-    timings = read_timings(EXAMPLES / "ior_hdf5_example.darshan")
-    report = darshan.DarshanReport(str(EXAMPLES / "ior_hdf5_example.darshan"), read_all=False)
+    timings = read_timings(EXAMPLE_LOGS / "ior_hdf5_example.darshan")
+    report = darshan.DarshanReport(str(EXAMPLE_LOGS / "ior_hdf5_example.darshan"), read_all=False)
     report.mod_read_all_dxt_records("DXT_POSIX", dtype="dict")
     expected = [
         (way, segment["length"], segment["offset"])
@@ -165,7 +163,7 @@ def test_times_of_darshan_s_trace_are_read_from_a_log() -> None:
     assert sorted((t.operation, t.size, t.offset) for t in timings) == sorted(expected)
     assert patterns(timings).count("first") == len({timing.series for timing in timings})
     with pytest.raises(UserError, match="no trace of single requests: run the program with DXT_ENABLE_IO_TRACE=1"):
-        read_timings(EXAMPLES / "example.darshan")
+        read_timings(EXAMPLE_LOGS / "example.darshan")
 
 
 def test_times_that_a_tool_has_rounded_are_refused(tmp_path: Path) -> None:

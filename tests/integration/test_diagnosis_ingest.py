@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,15 @@ from stripewise.errors import UserError
 from stripewise.observe.activity import FileActivity
 from stripewise.observe.darshan_logs import UnreadableLogError, read_log, read_logs
 from stripewise.observe.sources import open_all, open_one
+from tests.unit.reports import PYDARSHAN
 
-EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darshan"))).rglob("*.darshan"))
+LOGS = sorted(PYDARSHAN.rglob("*.darshan"))
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "reports"
 FIELD = FIXTURES.parent / "ior"
-BAD_OST = next(path for path in EXAMPLES if path.name == "sample-badost.darshan")
+BAD_OST = next(path for path in LOGS if path.name == "sample-badost.darshan")
 PIECES = FIXTURES.parent / "darshan" / "netcdf-pieces.darshan"
-ONE_STRIPE = next(path for path in EXAMPLES if path.name == "noposix.darshan")
-TRACED = next(path for path in EXAMPLES if path.name == "ior_hdf5_example.darshan")
+ONE_STRIPE = next(path for path in LOGS if path.name == "noposix.darshan")
+TRACED = next(path for path in LOGS if path.name == "ior_hdf5_example.darshan")
 
 IOR = """IOR-3.3.0: MPI Coordinated Test of Parallel I/O
 Began               : Mon Jan  6 10:00:00 2025
@@ -52,10 +52,10 @@ write     16.00      4096       0.001       1024.00    4.00       0.010      0.4
 
 
 def test_every_example_log_of_pydarshan_is_read() -> None:
-    assert len(EXAMPLES) >= 15
-    results = list(read_logs(EXAMPLES))
+    assert len(LOGS) >= 15
+    results = list(read_logs(LOGS))
     assert [str(result.error) for result in results if result.error] == []
-    assert {result.path for result in results} == set(EXAMPLES)
+    assert {result.path for result in results} == set(LOGS)
     for result in results:
         assert result.activity is not None
         assert result.activity.job.ranks >= 1

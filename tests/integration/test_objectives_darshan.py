@@ -2,7 +2,6 @@
 
 import gc
 from collections import Counter
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,9 @@ from stripewise.observe.objectives import measure, parse_objective
 from stripewise.observe.objectives.darshan import find_log, log_bandwidth
 from stripewise.output.diagnosis import request_sizes
 from stripewise.trial import State
-from tests.unit.reports import example_log
+from tests.unit.reports import PYDARSHAN, example_log
 
-EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darshan"))).rglob("*.darshan"))
+LOGS = sorted(PYDARSHAN.rglob("*.darshan"))
 
 
 @pytest.fixture
@@ -87,7 +86,7 @@ def test_no_log_and_several(tmp_path):
 @pytest.fixture(scope="module")
 def examples() -> dict[Path, Activity]:
     """Every example log of PyDarshan, read once."""
-    paths = {entry.name: entry for entry in EXAMPLES}.values()
+    paths = {entry.name: entry for entry in LOGS}.values()
     found = {result.path: result.activity for result in read_logs(paths)}
     assert set(found) == set(paths)
     assert None not in found.values()
@@ -219,7 +218,7 @@ def test_calls_of_threads_that_overlap_give_no_time():
 
 
 def test_files_that_are_only_counted_count_in_the_bytes(monkeypatch):
-    (many,) = {path.name: path for path in EXAMPLES if path.name == "sample-badost.darshan"}.values()
+    (many,) = {path.name: path for path in LOGS if path.name == "sample-badost.darshan"}.values()
     monkeypatch.setattr(_darshan_fold, "_LISTED_BY_TIME", 30)
     monkeypatch.setattr(_darshan_fold, "_LISTED_BY_BYTES", 10)
     activity = Activity.model_validate(summarise(str(many)))

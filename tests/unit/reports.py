@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
-import darshan
 import pytest
 
 from stripewise.observe.activity import Activity
@@ -15,6 +15,17 @@ from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import Report, parse_report
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "reports"
+
+
+def _find_package(name: str) -> Path:
+    """Where a package lies, without its import: PyDarshan loads pandas."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
+
+
+PYDARSHAN = _find_package("darshan")
+EXAMPLE_LOGS = PYDARSHAN / "examples" / "example_logs"
 
 
 def recorded(name: str) -> dict[str, dict[str, Any]]:
@@ -45,7 +56,7 @@ def changed(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 def example_log(name: str = "ior_hdf5_example.darshan") -> Path:
     """A log that PyDarshan brings."""
-    path = Path(darshan.__file__).parent / "examples" / "example_logs" / name
+    path = EXAMPLE_LOGS / name
     if not path.exists():
         pytest.skip("this PyDarshan comes without example logs")
     return path

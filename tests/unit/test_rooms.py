@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -48,10 +49,14 @@ ELSEWHERE = {
 """Second homes that are known; none may be added."""
 
 
+@functools.cache
+def read_sources() -> dict[str, str]:
+    return {str(path.relative_to(SOURCE)): path.read_text("utf-8") for path in SOURCE.rglob("*.py")}
+
+
 @pytest.mark.parametrize(("home", "tell_tale"), TELL_TALES)
 def test_a_question_has_one_home(home: str, tell_tale: str) -> None:
-    sources = {str(path.relative_to(SOURCE)): path.read_text("utf-8") for path in SOURCE.rglob("*.py")}
-    found = {name for name, text in sources.items() if re.search(tell_tale, text, re.MULTILINE)}
+    found = {name for name, text in read_sources().items() if re.search(tell_tale, text, re.MULTILINE)}
     assert found, "the tell-tale tells nothing any more"
     second = {name for name in found if not name.startswith((f"{home}/", "testing/"))}
     assert second <= ELSEWHERE.get(tell_tale, set())
@@ -59,8 +64,7 @@ def test_a_question_has_one_home(home: str, tell_tale: str) -> None:
 
 def test_there_is_one_loop() -> None:
     """Who notes that a run begins is a loop that plans, launches, waits and keeps: experiments, campaigns, races."""
-    sources = {str(path.relative_to(SOURCE)): path.read_text("utf-8") for path in SOURCE.rglob("*.py")}
-    assert {name for name, text in sources.items() if re.search(r"(?:ledger|book)\.begin\(", text)} == {
+    assert {name for name, text in read_sources().items() if re.search(r"(?:ledger|book)\.begin\(", text)} == {
         "engine/loop.py"
     }
 
