@@ -98,7 +98,7 @@ system-others:
 CORE := auto campaign carrier* expectation file_glob formats gp measure_* objectives observing phase_report
 CORE += process_parts quickscorer reachable record* rooms search_* spec_* stacks table tuning_*
 
-quick: $(VENV)/.dev ## unit tests of the core, in less than half a minute
+quick: $(VENV)/.dev ## unit tests of the core, in half a minute
 	$(PYTEST) -n auto -m "not slow" $(foreach name,$(CORE),$(wildcard tests/unit/test_$(name).py))
 
 unit: $(VENV)/.dev ## all unit tests that are not slow, in a minute or two

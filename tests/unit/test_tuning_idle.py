@@ -69,6 +69,7 @@ def test_a_run_that_failed_says_nothing_about_its_settings(evidence):
     assert idle.values == (2, 8)
 
 
+@pytest.mark.slow
 def test_phases_are_judged_anew_as_they_double(monkeypatch):
     judged: list[int] = []
     effect = Effect("size", "", "", "plan", None, "no_effect", "evidence")

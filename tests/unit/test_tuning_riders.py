@@ -257,6 +257,7 @@ def test_an_answer_has_the_settings_that_act_and_their_shares():
     assert sum(covered) >= len(covered) - 1 == 7
 
 
+@pytest.mark.slow
 def test_a_share_is_measured_where_the_other_setting_cannot_be_taken_back_alone():
     space = space_of({"x": [1, 2, 4, 8], "mode": ["a", "b"]}, {}, ("x > 1 or mode == 'a'",))
     result, _ = carry_out(Machine(two_act, noise=0.02, space=space), spend_all=True)
@@ -266,6 +267,7 @@ def test_a_share_is_measured_where_the_other_setting_cannot_be_taken_back_alone(
     assert shares["x"].slowdown is None
 
 
+@pytest.mark.slow
 def test_runs_that_leave_a_setting_out_stand_beside_the_pairs_and_never_within_them():
     result, trials = carry_out(Machine(two_act, seed=4), seed=4, spend_all=True)
     runs = sorted((run for one in trials for run in one.runs if run.arm), key=lambda run: run.number)
