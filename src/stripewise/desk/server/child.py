@@ -40,6 +40,8 @@ _OF_ONE = 3
 _PATIENCE_SECONDS = 60.0
 _START_SECONDS = 180.0
 _LONGEST_ANSWER = 64 << 20
+_LIBRARIES = 1 << 30
+"""Most bytes that libraries take which are loaded once a work needs them."""
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _WORK = "stripewise.desk.server.child_tasks"
 _KINDS: dict[str, type[StripewiseError]] = {"UserError": UserError, "NotFound": NotFound}
@@ -278,16 +280,30 @@ def main() -> None:
     os.dup2(2, 1)
     work = importlib.import_module(_WORK)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    status = Path("/proc/self/status").read_text("utf-8").splitlines()
-    own = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData"))
+    most = _count_data() + memory
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (own + memory, own + memory))
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most + _LIBRARIES))
     take_as_bounded()
     with os.fdopen(channel, "wb") as answers, contextlib.suppress(BrokenPipeError):
         for line in sys.stdin.buffer:
             request = json.loads(line)
             answers.write(_answer_request(work, request, answers, memory) + b"\n")
             answers.flush()
+
+
+def _count_data() -> int:
+    """Bytes of this process that count for its limit."""
+    status = Path("/proc/self/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData"))
+
+
+def _load_libraries(work: Any, name: str) -> None:
+    """Load what a work needs beside its time, and raise the limit by the memory that it takes."""
+    most, ever = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (ever, ever))
+    before = _count_data()
+    work.load_libraries(name)
+    resource.setrlimit(resource.RLIMIT_DATA, (min(most + max(0, _count_data() - before), ever), ever))
 
 
 def _end_with(parent: int) -> None:
@@ -306,6 +322,7 @@ def _answer_request(work: Any, request: Mapping[str, Any], answers: IO[bytes], m
         answers.write(b"\n")
         answers.flush()
 
+    _load_libraries(work, request["work"])
     step()
     try:
         answer = work.WORK[request["work"]](step=step, **request["given"])

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-# Loaded before memory is bounded: reasons and trained models load it when they need it.
-import sklearn.ensemble  # noqa: F401
-
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.desk import Question, Training, Unattended, Validating
@@ -192,16 +189,19 @@ def expect(path: str, points: Sequence[Sequence[float]], step: Step) -> list[flo
     return expected
 
 
+def load_libraries(work: str) -> None:
+    """Load what models need and is slow and large, for a work with models: reasons and training load it themselves."""
+    if work in _WITH_MODELS:
+        import sklearn.ensemble  # noqa: F401, PLC0415
+
+
 def _thin_out(pairs: Sequence[Any]) -> Sequence[Any]:
     """At most 2,000 of the pairs, evenly taken."""
     step = -(-len(pairs) // 2000) or 1
     return pairs[::step]
 
 
-WORK: dict[str, Callable[..., Any]] = {
-    work.__name__: work
-    for work in (
-        *(describe_model, describe_table, read_stack, prescribe, read_log, predict_job, train, validate),
-        *(count_points, prescribe_cases, open_model, expect, judge_settings),
-    )
-}
+_MODELS = (describe_model, prescribe, predict_job, train, validate, prescribe_cases, open_model, expect)
+_OTHERS = (describe_table, read_stack, read_log, count_points, judge_settings)
+_WITH_MODELS = frozenset(work.__name__ for work in _MODELS)
+WORK: dict[str, Callable[..., Any]] = {work.__name__: work for work in (*_MODELS, *_OTHERS)}
