@@ -292,8 +292,8 @@ bool sw_model_parse(const void *data, size_t size, struct sw_model *model, char 
 }
 
 /* Why a file is not to be used: others than its owner and root can have changed it or put it there. Staff
- * share models, so it may belong to another user if its folder does, too: the same rule as check_model in
- * ownership.py. */
+ * share models, so it may belong to another user if its folder does, too: the same rule as
+ * checked_model in ownership.py. */
 static const char *distrusted(int fd, const char *path) {
     char folder[PATH_MAX];
     struct stat file, named, around;

@@ -167,8 +167,9 @@ def _own_group(number: int) -> bool:
         return False
 
 
-def check_model(path: Path, noun: str = "model") -> None:
-    """Refuse a model that others than its owner and root can have changed, or put where it lies.
+@contextmanager
+def checked_model(path: Path, noun: str = "model") -> Iterator[Path]:
+    """Refuse a model that others than its owner and root can have changed, or put where it lies; else give its place.
 
     Staff share models that users only read, so a model may belong to another user if its folder does, too: who names
     a model there trusts that user. In a folder of another owner, such as /tmp, it must be this user's or root's. Who
@@ -181,6 +182,11 @@ def check_model(path: Path, noun: str = "model") -> None:
     noun : str
         What it is, for the message: other files are shared in the same way.
 
+    Yields
+    ------
+    Path
+        On which to read it: the very file that was checked, also where others exchange names in its folder meanwhile.
+
     Raises
     ------
     UserError
@@ -188,17 +194,28 @@ def check_model(path: Path, noun: str = "model") -> None:
     OSError
         If it cannot be looked at.
     """
-    about, named, folder = path.stat(), path.lstat(), path.absolute().parent.stat()
-    for found in (about, named):
-        if found.st_uid not in (os.geteuid(), 0, folder.st_uid):
-            raise UserError(
-                f"the {noun} {path} belongs to user {found.st_uid}, and its folder to another",
-                "copy it to a folder of your own, if you trust that user",
-            )
-    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UserError(f"others can write the {noun} {path}", f"check who changed it, then: chmod go-w {path}")
-    if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
-        raise UserError(f"others can write the folder of the {noun} {path}", f"chmod o-w {path.absolute().parent}")
+    named, folder = path.lstat(), path.absolute().parent.stat()
+    follow = 0 if stat.S_ISLNK(named.st_mode) else os.O_NOFOLLOW
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | follow)
+    place = Path(f"/proc/self/fd/{opened}")
+    try:
+        about = os.fstat(opened)
+        for found in (about, named):
+            if found.st_uid not in (os.geteuid(), 0, folder.st_uid):
+                raise UserError(
+                    f"the {noun} {path} belongs to user {found.st_uid}, and its folder to another",
+                    "copy it to a folder of your own, if you trust that user",
+                )
+        if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise UserError(f"others can write the {noun} {path}", f"check who changed it, then: chmod go-w {path}")
+        if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+            raise UserError(f"others can write the folder of the {noun} {path}", f"chmod o-w {path.absolute().parent}")
+        yield place
+    except UserError as error:
+        error.what, error.fix = (text.replace(str(place), str(path)) for text in (error.what, error.fix))
+        raise
+    finally:
+        os.close(opened)
 
 
 def take_from_others(path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli.main import main
 from stripewise.desk.cli.output import write_text
+from stripewise.desk.cli.plan_run import plan_in
 from stripewise.desk.client.transport import _OverSocket, default_socket
 from stripewise.desk.server.commands import _write_secret, data_folder
 from stripewise.diagnose.causes.models import load
@@ -23,7 +24,7 @@ from stripewise.models.artifact.file import read_artifact
 from stripewise.models.files import Stored, write_model_file
 from stripewise.models.registry import load_model
 from stripewise.output.html import save_text
-from stripewise.ownership import check_above, check_model, check_own, make_folder
+from stripewise.ownership import check_above, check_own, checked_model, make_folder
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.local.scratch import Scratch
 from stripewise.store.opening import default_path, open_store
@@ -129,6 +130,37 @@ def test_a_folder_that_others_could_exchange_is_refused(tmp_path: Path) -> None:
     assert len(refused(0o770)) == 1, "runs may lie in a folder of a group, built libraries may not"
     os.chown(shared, 12345, 0)
     assert refused(0o755) == [f"user 12345 owns {shared}, and could exchange the folder of built libraries {cache}"]
+
+
+def check_model(path: Path) -> None:
+    with checked_model(path):
+        pass
+
+
+def test_what_takes_a_checked_files_place_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Members of a group can exchange names in a folder that they share, also between the check and the reading.
+    plan, other = tmp_path / "a.plan", tmp_path / "other"
+    model = tmp_path / "a.model"
+    stated = os.fstat
+
+    def exchange(opened: int) -> os.stat_result:
+        for path in (plan, model):
+            other.write_text("stripewise-plan 1\nenv WHO other\n")
+            other.replace(path)
+        return stated(opened)
+
+    plan.write_text("stripewise-plan 1\nenv WHO owner\n")
+    write_model_file(model, Stored({"model": "unknown"}, {}))
+    with monkeypatch.context() as patched:
+        patched.setattr("stripewise.ownership.os.fstat", exchange)
+        assert [setting.value for setting in plan_in(plan).settings] == ["owner"]
+    write_model_file(model, Stored({"model": "unknown"}, {}))
+    with monkeypatch.context() as patched:
+        patched.setattr("stripewise.ownership.os.fstat", exchange)
+        with pytest.raises(UserError, match="unknown"):
+            load_model(model)
+    with pytest.raises(UserError, match=f"^{model} is not a performance model"):
+        load_model(model)
 
 
 def test_models_that_others_can_have_changed_are_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from stripewise.models.base import PerformanceModel
 from stripewise.models.files import read_model_file
 from stripewise.models.table import table_files
 from stripewise.options import parse_options
-from stripewise.ownership import check_model
+from stripewise.ownership import checked_model
 from stripewise.plugins import Plugins
 
 ENTRY_POINTS = "stripewise.models"
@@ -87,12 +87,12 @@ def load_model(path: str | Path) -> PerformanceModel:
     if (Path(path) in table or not Path(path).exists()) and all(file.is_file() for file in table):
         raise UserError(f"{path} is a table, not a model", f"make one of it: stripewise site train {path} --out FILE")
     try:
-        check_model(Path(path))
+        with checked_model(Path(path)) as place:
+            stored = read_pt(place) if is_pt(place) else read_model_file(place)
     except OSError as error:
         raise UserError(
             f"cannot read the model {path}: {error.strerror}", "make one with stripewise site train"
         ) from error
-    stored = read_pt(path) if is_pt(path) else read_model_file(path)
     try:
         return model_class(str(stored.head["model"])).restored(stored)
     except ValidationError as error:

@@ -30,7 +30,7 @@ from stripewise.engine.folders import command_digest, folder_alone, make_applied
 from stripewise.errors import CannotExecute, StripewiseError, UserError
 from stripewise.formats import MAX_PLAN_BYTES, PLAN_HEADER
 from stripewise.observe.left import parts_in, places_in, python_parts_in, reports_of, requests_in
-from stripewise.ownership import check_model, current_folder, make_folder, names_file, written_whole
+from stripewise.ownership import checked_model, current_folder, make_folder, names_file, written_whole
 from stripewise.requests.site import site_allowances
 from stripewise.requests.site_file import find_site_file
 from stripewise.runners.injection import Foreground, Guidance, prepare
@@ -116,10 +116,11 @@ def plan_in(path: Path) -> Plan:
     """
     cure = "export one: stripewise export ID --to plan -o FILE"
     try:
-        check_model(path, "plan")
+        with checked_model(path, "plan") as place:
+            text = read_document(place, "plan", cure, MAX_PLAN_BYTES)
     except OSError as error:
         raise UserError(f"cannot read the plan file {path}: {error.strerror}", cure) from error
-    return Plan.parse(read_document(path, "plan", cure, MAX_PLAN_BYTES), str(path))
+    return Plan.parse(text, str(path))
 
 
 def folder_name(plan: Plan, source: str) -> str:

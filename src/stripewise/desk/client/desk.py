@@ -29,7 +29,7 @@ from stripewise.desk.desk import (
 from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.models.files import write_whole
 from stripewise.models.table import table_files
-from stripewise.ownership import check_model, names_file
+from stripewise.ownership import checked_model, names_file
 
 if TYPE_CHECKING:
     from stripewise.engine.campaign.plan import PlannedPoint
@@ -299,10 +299,10 @@ class RemoteDesk(Desk):
         path = Path(model)
         if not self._is_here(model, [path], "model"):
             return model
-        check_model(path)
-        name = _name_of(path.read_bytes())
-        with _known_already():
-            self.client.upload("/models", path, name=name)
+        with checked_model(path) as place:
+            name = _name_of(place.read_bytes())
+            with _known_already():
+                self.client.upload("/models", place, name=name)
         return name
 
     def _learned(self, given: str) -> str:

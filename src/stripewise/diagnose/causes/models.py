@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
-from stripewise.ownership import check_model
+from stripewise.ownership import checked_model
 
 FORMAT = "stripewise-calibration"
 VERSION = 1
@@ -196,8 +196,8 @@ def load(path: Path) -> Calibration:
         If the file cannot be read, is not a calibration, or others could have changed it.
     """
     try:
-        check_model(path, "calibration")
-        data = json.loads(path.read_text("utf-8"))
+        with checked_model(path, "calibration") as place:
+            data = json.loads(place.read_text("utf-8"))
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise ValueError("another format or version")
         models = {

@@ -45,7 +45,7 @@ from stripewise.models.artifact.content import (
 )
 from stripewise.models.artifact.program import Program, depth
 from stripewise.models.files import write_whole
-from stripewise.ownership import check_model
+from stripewise.ownership import checked_model
 from stripewise.requests.policy import Policy
 
 
@@ -85,8 +85,8 @@ def read_artifact(path: str | Path) -> Artifact:
         If it cannot be read or is damaged, or others could have changed it.
     """
     try:
-        check_model(Path(path))
-        data = Path(path).read_bytes()
+        with checked_model(Path(path)) as place:
+            data = place.read_bytes()
     except OSError as error:
         raise UserError(f"cannot read the artifact {path}: {error.strerror}", "check the path") from error
     return parse_artifact(data, str(path))
