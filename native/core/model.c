@@ -12,6 +12,11 @@
 
 #include "input.h"
 
+/* A file holds a program or a tree once, and names it as often as it likes: more would take seconds to check.
+ */
+#define MOST_STEPS (1u << 26)
+#define NODES_A_STEP 16 /* a prediction passes few nodes of a tree */
+
 static const size_t entry_sizes[SW_SECTIONS] = {
 #define X(name, type, section) [section] = sizeof(type),
     SW_MODEL_SECTIONS(X)
@@ -38,12 +43,14 @@ static bool is_span(uint32_t first, uint32_t count, uint32_t limit) {
 enum use { IN_RULE, IN_RESULT };
 
 /* May the program stand here, reading no tunable from this input on (of the inputs, not of the tunables)? */
-static bool is_program(const struct sw_model *model, uint32_t program, enum use use,
-                       uint32_t tunables_below) {
+static bool is_program(struct sw_model *model, uint32_t program, enum use use, uint32_t tunables_below) {
     if (program >= model->counts[SW_PROGRAMS])
         return false;
     struct sw_model_program at = model->programs[program];
     size_t depth = 0;
+    model->steps += at.length;
+    if (model->steps > MOST_STEPS)
+        return false;
     for (uint32_t i = at.first; i < at.first + at.length; i++) {
         uint32_t op = model->code[i] >> 24, operand = model->code[i] & 0xffffffu;
         if (op >= SW_OPCODES || depth < takes(op))
@@ -63,7 +70,7 @@ static bool is_program(const struct sw_model *model, uint32_t program, enum use 
     return depth == 1;
 }
 
-static const char *check_inputs(const struct sw_model *model) {
+static const char *check_inputs(struct sw_model *model) {
     uint32_t tunables = 0, count = model->counts[SW_INPUTS];
     if (count > SW_MAX_INPUTS)
         return "too many inputs";
@@ -93,7 +100,7 @@ static const char *check_inputs(const struct sw_model *model) {
     return NULL;
 }
 
-static const char *check_rules(const struct sw_model *model) {
+static const char *check_rules(struct sw_model *model) {
     for (uint32_t i = 0; i < model->counts[SW_CONSTRAINTS]; i++)
         if (!is_program(model, model->constraints[i], IN_RULE, UINT32_MAX))
             return "a constraint is damaged";
@@ -133,7 +140,7 @@ static const char *check_tree(const struct sw_model_node *nodes, uint32_t count,
     return depth ? "a tree is damaged" : NULL;
 }
 
-static const char *check_network(const struct sw_model *model, const struct sw_model_member *member) {
+static const char *check_network(struct sw_model *model, const struct sw_model_member *member) {
     uint32_t width = member->features;
     for (uint32_t i = 0; i < member->blocks; i++) {
         const struct sw_model_block *layer = &model->blocks[member->first_block + i];
@@ -142,12 +149,13 @@ static const char *check_network(const struct sw_model *model, const struct sw_m
         /* at most 4096 * 4097 weights: no overflow */
         if (!is_span(layer->first, layer->outputs * (layer->inputs + 1), model->counts[SW_WEIGHTS]))
             return "a layer is damaged";
+        model->steps += layer->outputs * (layer->inputs + 1);
         width = layer->outputs;
     }
     return member->blocks && width == 1 ? NULL : "a network is damaged";
 }
 
-static const char *check_members(const struct sw_model *model) {
+static const char *check_members(struct sw_model *model) {
     if (!model->counts[SW_MEMBERS])
         return "it contains no model";
     for (uint32_t i = 0; i < model->counts[SW_MEMBERS]; i++) {
@@ -163,6 +171,7 @@ static const char *check_members(const struct sw_model *model) {
         for (uint32_t f = 0; f < member->features; f++)
             if (!is_program(model, model->features[member->first_feature + f], IN_RULE, UINT32_MAX))
                 return "a feature is damaged";
+        model->steps += member->cuts;
         for (uint32_t c = 0; c < member->cuts; c++) {
             const struct sw_model_cut *cut = &model->cuts[member->first_cut + c];
             if (cut->feature >= member->features || !isfinite(cut->threshold))
@@ -173,6 +182,9 @@ static const char *check_members(const struct sw_model *model) {
             struct sw_model_block tree = model->blocks[member->first_block + b];
             if (!tree.count || !is_span(tree.first, tree.count, model->counts[SW_NODES]))
                 return "a tree is damaged";
+            model->steps += 1 + tree.count / NODES_A_STEP;
+            if (model->steps > MOST_STEPS)
+                break;
             problem = check_tree(model->nodes + tree.first, tree.count, member->cuts);
         }
         if (problem)
@@ -184,7 +196,7 @@ static const char *check_members(const struct sw_model *model) {
     return NULL;
 }
 
-static const char *check_all(const struct sw_model *model) {
+static const char *check_all(struct sw_model *model) {
     if (!model->counts[SW_STRINGS] || model->strings[model->counts[SW_STRINGS] - 1] != '\0')
         return "its strings are damaged";
     for (uint32_t i = 0; i < model->counts[SW_CONSTANTS]; i++)
@@ -271,6 +283,8 @@ static bool adopt(void *memory, size_t size, struct sw_model *model, char *error
         model->measured = header->measured;
         model->expected = header->expected;
         problem = lay_out(model) ? check_all(model) : "its sections are damaged";
+        if (model->steps > MOST_STEPS)
+            problem = "its predictions take too long";
     }
     if (!problem)
         return true;

@@ -18,6 +18,7 @@ struct sw_model {
     uint32_t margin; /* program of a workload: the gain (ln) below which the current settings stay */
     double reach;    /* the largest gain (ln) that the measurements support; 0: unknown */
     uint32_t measured, expected; /* of the constraints: see the artifact's section */
+    uint64_t steps;              /* of one prediction with its rules, about */
     uint32_t counts[SW_SECTIONS];
 #define X(name, type, section) const type *name; /* NOLINT(bugprone-macro-parentheses) */
     SW_MODEL_SECTIONS(X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -191,6 +192,23 @@ def test_damage_is_refused_by_both(library: ctypes.CDLL) -> None:
             NativeModel(library, bytes(damaged))
     with pytest.raises(UserError, match="is not a model artifact"):
         parse_artifact(b"")
+
+
+def test_no_program_is_held_up_by_a_model(library: ctypes.CDLL) -> None:
+    # A small file can name a long rule, or a tree, as often as it likes.
+    rule = (*constant(1.0), *((Op.ABS, 0.0),) * 99_999)
+    trees = ARTIFACTS["trees.swm"]()
+    with pytest.raises(ValueError, match="its predictions take too long"):
+        NativeModel(library, artifact_bytes(replace(trees, constraints=(rule,) * 1000)))
+    levels = tuple(InputValue(float(n), str(n)) for n in range(300))
+    inputs = tuple(ArtifactInput(name, TUNABLE, values=levels, carrier="advice") for name in "ab")
+    model = Artifact("slow", "value", "", True, inputs, (Member((read(0),)),), constraints=(rule,) * 100)
+    native = NativeModel(library, artifact_bytes(model))
+    try:
+        with pytest.raises(ValueError, match="a decision takes too long"):
+            native.choose([0.0, 0.0])
+    finally:
+        native.close()
 
 
 def test_what_the_runtime_cannot_take_is_refused_with_advice(tmp_path: Path) -> None:
