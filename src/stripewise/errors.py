@@ -28,6 +28,10 @@ class StripewiseError(Exception):
         """Put an experiment's identifier where the fix says how to resume it: lower layers do not know which it is."""
         self.fix = self.fix.replace("stripewise resume ID", f"stripewise resume {identifier}")
 
+    def naming_nothing(self) -> None:
+        """Say what to do where the command carries no experiment on that could be resumed."""
+        self.fix = self.fix.replace("continue with: stripewise resume ID", "repeat the command")
+
     def __str__(self) -> str:
         return f"{self.what}; {self.fix}" if self.fix else self.what
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.desk.cli.main import main
 from stripewise.errors import StoreError
 from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Claim, Store
@@ -104,7 +105,7 @@ def test_going_on_under_the_same_claim_once_there_is_room(address: str, small_di
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_no_room_for_a_new_store(address: str, small_disk: Path) -> None:
+def test_no_room_for_a_new_store(address: str, small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ballast = small_disk / "ballast"
     with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
         while True:
@@ -112,6 +113,9 @@ def test_no_room_for_a_new_store(address: str, small_disk: Path) -> None:
     where = address.format(small_disk)
     with refused(StoreError, "disk is full", "make room"), open_store(where) as store:
         store.create(Experiment())
+    # There is no experiment yet that could be resumed.
+    assert main(["tune", "--store", where, "--yes", "--", "true"]) == 1
+    assert "make room, then repeat the command" in " ".join(capsys.readouterr().err.split())
     ballast.unlink()
     with open_store(where) as store:
         assert store.record(store.create(Experiment())).state == "created"

@@ -310,6 +310,7 @@ def explain(error: Exception | KeyboardInterrupt, own: Sequence[str], command: S
             remark(complete_commands(str(error)))
             return error.exit_code
         case StripewiseError():
+            error.naming_nothing()
             forgotten = _find_forgotten_dashes(own, command) if isinstance(error, UserError) else ""
             print_error(f"{error.what}; {forgotten}" if forgotten else error)
             return error.exit_code
