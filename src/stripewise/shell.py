@@ -109,7 +109,9 @@ def quote(text: str) -> str:
         raise UserError(f"{text!r} is not valid text for a script", "use a name in UTF-8")
     if "\0" in text:
         raise UserError(f"{text[:40]!r} holds a NUL character", "take it out: no command or variable can carry it")
-    return shlex.quote(text)
+    quoted = shlex.quote(text)
+    # zsh takes =ls for the path of ls.
+    return f"'{text}'" if quoted == text and text.startswith("=") else quoted
 
 
 def quote_all(words: Iterable[str]) -> str:

@@ -155,6 +155,11 @@ def test_shell_values_are_data_not_code(tmp_path):
     assert run_shell(export(MIXED, "shell", library="/x").text, "WITH_SPACE", tmp_path) == "it's $HOME; rm -rf"
 
 
+def test_no_shell_takes_a_value_for_a_command():
+    made = export(Plan(settings=(Setting(ENVIRONMENT, "A", "=ls"),)), "shell")
+    assert made.text == "export A='=ls'\n", "zsh takes =ls for the path of ls"
+
+
 def test_shell_without_a_known_library_stops_with_what_to_do(tmp_path):
     script = export(LUSTRE, "shell").text
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False, env={})

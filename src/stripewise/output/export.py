@@ -256,7 +256,7 @@ def shell(request: Request) -> Export:
     lines, undo = export_variables(pairs[Form.VARIABLES])
     wins = ["PNETCDF_HINTS wins over the program's own."] if request.pnetcdf else []
     reasons = request.needs_runtime
-    use = "source it in the shell or job script, before the program starts"
+    use = "source it in sh, bash, ksh or zsh, or in a job script of these, before the program starts"
     if reasons:
         text = request.plan.text()
         path = _name_of(text, "plan")
