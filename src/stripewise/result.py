@@ -568,6 +568,8 @@ def _with_level(data: Mapping[str, Any], name: str, key: str, level: float) -> d
 
 
 def _make_interval(low: float | None, high: float | None, level: float = USUAL_LEVEL) -> Interval:
+    if not all(number is None or type(number) in (int, float) for number in (low, high, level)):
+        raise ValueError("an end of an interval is not a number")
     return Interval(0.0 if low is None else low, math.inf if high is None else high, level)
 
 

@@ -16,11 +16,13 @@ from stripewise.errors import StoreError
 from stripewise.requests.experiment import Experiment
 from stripewise.store import holder, journal_files
 from stripewise.store.base import Claim
+from stripewise.store.codec import read_result
 from stripewise.store.holder import Holder
 from stripewise.store.journal import JournalStore
 from stripewise.store.journal_files import Writer, create_file, prepare_folder, read_lines, write_line
 from stripewise.testing.stores import refused, result_of, run_of, trial_of
 from stripewise.trial import State
+from tests.unit.finished_experiment import finished
 
 
 class Clock:
@@ -437,3 +439,11 @@ def test_a_line_of_another_form_is_damage_whoever_wrote_its_checksum(
     for use in (opened().record, opened().trials):
         with pytest.raises(StoreError):
             use(identifier)
+
+
+def test_an_interval_whose_end_is_no_number_makes_a_result_unreadable() -> None:
+    document = finished()[0].result.as_json()
+    for ends in (["x", 1.0], [1.0, []], [True, 1.0]):
+        document["confirmation"]["ci95"] = ends
+        with pytest.raises(StoreError, match=r"cannot be read: confirmation: .*not a number"):
+            read_result(document, "ab12")
