@@ -40,6 +40,16 @@ def jobs(store: Store) -> Jobs:
     return Jobs(database_of(store))
 
 
+def test_a_damaged_job_fails_and_keeps_no_other_waiting(store: Store, jobs: Jobs) -> None:
+    damaged, whole = jobs.submit("experiment", "a", "ada"), jobs.submit("experiment", "b", "ada")
+    damage = schema.jobs.update().where(schema.jobs.c.id == damaged.id).values(request="{")
+    database_of(store).write(lambda connection, _: connection.execute(damage))
+    taken = jobs.take("w1")
+    assert taken is not None and taken.id == whole.id
+    failed = jobs.get(damaged.id)
+    assert failed.state == "failed" and "damaged" in failed.error
+
+
 def test_jobs_are_taken_in_order_and_once(jobs: Jobs) -> None:
     first = jobs.submit("experiment", "a", "ada", {"agreed": True})
     second = jobs.submit("campaign", "b", "ada")

@@ -194,6 +194,14 @@ class Jobs:
                 return _job(row)
             if row.state == "running" and rows.is_alive(row, now):
                 return None
+            try:
+                _job(row)
+            except StoreError as error:
+                # It would end one worker after another, and no other job would be taken.
+                lost = {"state": "failed", "error": error.what, "request": "{}", "result": None, "lease": None}
+                values = {**lost, "token": row.token + 1, "holder": None, "updated": now}
+                connection.execute(jobs.update().where(jobs.c.number == number).values(values))
+                return None
             values = {"token": row.token + 1, "owner": owner, "holder": holder, "updated": now, "state": "running"}
             connection.execute(jobs.update().where(jobs.c.number == number).values(lease=now + lease_seconds, **values))
             return _job(connection.execute(sa.select(jobs).where(jobs.c.number == number)).one())
