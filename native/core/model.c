@@ -149,7 +149,7 @@ static const char *check_network(struct sw_model *model, const struct sw_model_m
         /* at most 4096 * 4097 weights: no overflow */
         if (!is_span(layer->first, layer->outputs * (layer->inputs + 1), model->counts[SW_WEIGHTS]))
             return "a layer is damaged";
-        model->steps += layer->outputs * (layer->inputs + 1);
+        model->steps += (uint64_t)layer->outputs * (layer->inputs + 1);
         width = layer->outputs;
     }
     return member->blocks && width == 1 ? NULL : "a network is damaged";
