@@ -12,8 +12,7 @@
 
 #include "input.h"
 
-/* A file holds a program or a tree once, and names it as often as it likes: more would take seconds to check.
- */
+/* A file holds a program or a tree once, and names it as often as it likes. */
 #define MOST_STEPS (1u << 26)
 #define NODES_A_STEP 16 /* a prediction passes few nodes of a tree */
 

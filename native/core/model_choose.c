@@ -9,8 +9,8 @@
 #include "model.h"
 #include "reserved.h"
 
-#define MOST_KEPT 16384 /* combinations whose scores are kept for simplifying */
-#define MOST_STEPS 3e11 /* of a decision: minutes */
+#define MOST_KEPT 16384    /* combinations whose scores are kept for simplifying */
+#define MOST_DECISION 3e11 /* steps of all its predictions */
 
 /* The tunables of a decision, each with the values it may take: what is not free keeps its current one. Rows
  * are predicted in batches; a combination takes one row for each way to fill in the unknown (a group). */
@@ -358,7 +358,7 @@ static const char *prepare(struct search *search, double *grid) {
     }
     if (*grid > SW_MAX_COMBINATIONS)
         return "too many combinations";
-    if (*grid * (double)search->groups * (double)model->steps > MOST_STEPS)
+    if (*grid * (double)search->groups * (double)model->steps > MOST_DECISION)
         return "a decision takes too long";
     leave_measured(search);
     double wanted = (*grid + 1) * (double)search->groups;
