@@ -198,6 +198,25 @@ def test_a_schema_that_a_stranger_adds_later_is_not_searched(server: Server, dat
         open_store(victim)
 
 
+def test_the_check_calls_no_code_of_a_stranger(server: Server, database: str, victim: str) -> None:
+    server.sql("GRANT CREATE ON SCHEMA public TO mallory", "store")
+    made = {
+        "same(oid, regclass) RETURNS bool": "TRUE",
+        "same(oid, regtype) RETURNS bool": "TRUE",
+        "has_table_privilege(oid, regclass, text) RETURNS bool": "FALSE",
+        "quote_ident(name) RETURNS text": "''",
+        "array_to_string(text[], text) RETURNS text": "''",
+    }
+    for signature, answer in made.items():
+        body = f"BEGIN PERFORM nextval('public.calls'); RETURN {answer}; END"
+        server.sql(f"CREATE FUNCTION {signature} LANGUAGE plpgsql AS $$ {body} $$", "store", "mallory")
+    for kind in ("regclass", "regtype"):
+        server.sql(f"CREATE OPERATOR = (LEFTARG = oid, RIGHTARG = {kind}, FUNCTION = same)", "store", "mallory")
+    with pytest.raises(StoreError, match=r"another user \(mallory\)"):
+        open_store(victim)
+    assert not _called(database)
+
+
 def test_triggers_of_a_stranger_are_refused(server: Server, database: str, victim: str) -> None:
     server.sql("GRANT TRIGGER ON runs TO mallory; CREATE SCHEMA other AUTHORIZATION mallory", "store")
     with pytest.raises(StoreError, match=r"another user \(mallory\) may make triggers of the table runs"):

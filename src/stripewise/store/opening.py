@@ -210,6 +210,8 @@ def postgresql_engine(text: str) -> sa.Engine:
             engine = sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
                 pool_pre_ping=True,
+                # Looking for its type would call operators of other users, before anything is known of the database.
+                use_native_hstore=False,
                 # Rows are locked where it matters; what a server may have as its default fails beside other writers.
                 isolation_level="READ COMMITTED",
                 connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "stripewise"},
@@ -333,16 +335,23 @@ def _open_postgresql(text: str) -> Store:
 
 
 _FOREIGN = """
-    WITH writer AS (SELECT oid FROM pg_roles WHERE has_table_privilege(oid, to_regclass('experiments'), 'UPDATE')),
-    stranger AS (
+    WITH place AS (
+        SELECT n.oid, n.nspname, s.nth
+        FROM unnest(CAST(:schemas AS text[])) WITH ORDINALITY AS s(name, nth) JOIN pg_namespace n ON n.nspname = s.name
+    ), ours AS (
+        SELECT DISTINCT ON (c.relname) c.relname AS name, c.oid FROM place p JOIN pg_class c ON c.relnamespace = p.oid
+        WHERE c.relname = ANY (CAST(:names AS text[])) ORDER BY c.relname, p.nth
+    ), writer AS (
+        SELECT r.oid FROM pg_roles r JOIN ours t ON t.name = 'experiments'
+        WHERE has_table_privilege(r.oid, t.oid, 'UPDATE')
+    ), stranger AS (
         SELECT r.oid, r.rolname, r.rolcanlogin AND has_database_privilege(r.oid, d.oid, 'CONNECT') AS comes,
                EXISTS (SELECT FROM writer w WHERE pg_has_role(r.oid, w.oid, 'MEMBER')) AS writes,
                EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid AND m.member = own.oid) AS ours
         FROM pg_roles r, pg_roles own, pg_database d
         WHERE own.rolname = current_user AND d.datname = current_database() AND NOT r.rolsuper AND r.oid <> d.datdba
         AND NOT pg_has_role(r.oid, own.oid, 'MEMBER')
-    ), place AS (SELECT oid, nspname FROM pg_namespace WHERE nspname = ANY (current_schemas(FALSE))),
-    ours AS (SELECT name, to_regclass(name) AS oid FROM unnest(CAST(:names AS text[])) AS t(name))
+    )
     SELECT s.rolname, 'made the table ' || t.name
     FROM ours t JOIN pg_class c ON c.oid = t.oid JOIN stranger s ON s.oid = c.relowner WHERE NOT s.ours
     UNION ALL SELECT s.rolname, 'made a trigger of the table ' || t.name
@@ -364,22 +373,25 @@ _FOREIGN = """
 A role counts as what it can become, also where it does not inherit.
 """
 
-_PATH = "SELECT array_to_string(ARRAY(SELECT quote_ident(name) FROM unnest(current_schemas(FALSE)) AS t(name)), ',')"
-
 
 def _check_owners(engine: sa.Engine, url: str) -> None:
     """Refuse a database in which the code of somebody who has no rights in it would run with those of this user.
 
-    An operator for the types of a statement wins over PostgreSQL's own, which may first have to convert them.
+    An operator or function for the types of a statement wins over PostgreSQL's own, which may first have to convert
+    them. So this check itself looks in PostgreSQL's own schema alone.
     """
     with engine.connect() as connection:
-        found = connection.execute(sa.text(_FOREIGN), {"names": [*metadata.tables, VERSION_TABLE]}).first()
-        path = connection.execute(sa.text(_PATH)).scalar_one()
+        schemas = connection.exec_driver_sql("SELECT pg_catalog.current_schemas(FALSE)").scalar_one()
+        connection.exec_driver_sql("SET LOCAL search_path = pg_catalog")
+        names = {"schemas": schemas, "names": [*metadata.tables, VERSION_TABLE]}
+        found = connection.execute(sa.text(_FOREIGN), names).first()
     if found is not None:
         raise StoreError(
             f"{url}: another user ({found[0]}) {found[1]}",
             "use a database in which no other role may: REVOKE CREATE ON SCHEMA public FROM PUBLIC",
         )
+
+    path = ",".join('"' + schema.replace('"', '""') + '"' for schema in schemas)
 
     @sa.event.listens_for(engine, "connect")
     def _keep_path(connection: Any, _: Any) -> None:
