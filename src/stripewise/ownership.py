@@ -153,18 +153,28 @@ def check_above(path: Path, noun: str, *, group: bool = False) -> None:
         about = folder.stat()
         if not group and about.st_uid not in (os.getuid(), 0, _NOBODY):
             raise UserError(f"user {about.st_uid} owns {folder}, and could exchange {noun} {path}", cure[3:])
-        trusted = group or _own_group(about.st_gid)
+        trusted = group or _own_group(folder, about.st_gid)
         writers = about.st_mode & (stat.S_IWOTH if trusted else stat.S_IWOTH | stat.S_IWGRP)
         if writers and not about.st_mode & stat.S_ISVTX:
             raise UserError(f"others can write {folder}, and so exchange {noun} {path}", f"chmod go-w {folder}, {cure}")
 
 
-def _own_group(number: int) -> bool:
-    """Whether a group is the private one of this user, which has the user's name and no other members."""
+def _own_group(folder: Path, number: int) -> bool:
+    """Whether a folder's rights of its group are this user's alone: it is the private one, without another member.
+
+    With an access control list, they are the most that the users have whom the list names.
+    """
     try:
-        return grp.getgrgid(number).gr_name == pwd.getpwuid(os.getuid()).pw_name
+        group, own = grp.getgrgid(number), pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return False
+    if group.gr_name != own or not {own}.issuperset(group.gr_mem):
+        return False
+    try:
+        os.getxattr(folder, "system.posix_acl_access")
+    except OSError:
+        return True
+    return False
 
 
 @contextmanager

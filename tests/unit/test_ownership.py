@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import grp
 import os
+import pwd
 import resource
 import socket
 import stat
+import struct
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -289,6 +293,46 @@ def test_the_folders_of_a_service_are_its_owners_from_the_outermost_on(tmp_path:
         os.umask(before)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
     assert modes == {"a": 0o700, "b": 0o700, "c": 0o700, "d": 0o700, "token": 0o600}
+
+
+def test_the_private_group_counts_for_nothing_with_others_in_it_or_in_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An access control list shows as rights of the group, whoever it names."""
+    own = SimpleNamespace(gr_name=pwd.getpwuid(os.getuid()).pw_name, gr_mem=[])
+    monkeypatch.setattr(grp, "getgrgid", lambda number: own)
+    shared, cache = tmp_path / "shared", tmp_path / "shared" / "native"
+    cache.mkdir(parents=True)
+    shared.chmod(0o770)
+    check_above(cache, "the folder")
+    own.gr_mem = ["stranger"]
+    with pytest.raises(UserError, match="others can write"):
+        check_above(cache, "the folder")
+    own.gr_mem = [own.gr_name]
+    check_above(cache, "the folder")
+    entries = [(0x01, 7, -1), (0x02, 7, 65534), (0x04, 0, -1), (0x10, 7, -1), (0x20, 0, -1)]
+    rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    try:
+        os.setxattr(shared, "system.posix_acl_access", rights)
+    except OSError as error:
+        require(error.errno != errno.ENOTSUP, "the file system has no access control lists")
+        raise
+    with pytest.raises(UserError, match="others can write"):
+        check_above(cache, "the folder")
+
+
+def test_a_data_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(0o700)
+    assert data_folder(folder) == folder
+    folder.chmod(0o1777)
+    with pytest.raises(UserError, match="others can write the data folder"):
+        data_folder(folder)
+    folder.chmod(0o755)
+    require(os.getuid() == 0, "giving a folder to another user needs root")
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(UserError, match=r"the data folder .* belongs to another user"):
+        data_folder(folder)
 
 
 def test_a_file_that_is_no_regular_one_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
