@@ -252,6 +252,20 @@ def test_a_server_that_isolates_all_transactions_ends_no_experiment(server: Serv
             assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
 
 
+@pytest.mark.parametrize(
+    "setting", ["extra_float_digits = -15", "client_encoding = LATIN1", "client_encoding = SQL_ASCII"]
+)
+def test_what_is_stored_comes_back_whatever_a_database_sets(server: Server, database: str, setting: str) -> None:
+    server.sql(f"ALTER DATABASE store SET {setting}")
+    with open_store(database) as store:
+        identifier = store.create(Experiment(name="日本"))
+        claim = store.claim(identifier, "ada")
+        store.plan(identifier, claim, trial_of(0), run_of(0))
+        store.accept(identifier, claim, result_of(0, elapsed=12.345678901234567))
+        assert store.record(identifier).experiment.name == "日本"
+        assert store.trials(identifier)[0].runs[0].elapsed == 12.345678901234567
+
+
 def test_writers_that_stood_in_each_others_way_try_again(database: str) -> None:
     with open_store(database) as store:
         first, second = (store.create(Experiment()) for _ in range(2))

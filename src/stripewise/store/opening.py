@@ -214,7 +214,12 @@ def postgresql_engine(text: str) -> sa.Engine:
                 use_native_hstore=False,
                 # Rows are locked where it matters; what a server may have as its default fails beside other writers.
                 isolation_level="READ COMMITTED",
-                connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "stripewise"},
+                connect_args={
+                    "connect_timeout": _CONNECT_SECONDS,
+                    "application_name": "stripewise",
+                    # The server, the database or PGCLIENTENCODING may name one that does not have every character.
+                    "client_encoding": "utf8",
+                },
             )
     except (sa.exc.ArgumentError, TypeError, ValueError):
         raise UserError(
@@ -226,6 +231,8 @@ def postgresql_engine(text: str) -> sa.Engine:
     def _connect(connection: Any, _: Any) -> None:
         # The server waits for ever, and any role of the database may hold the lock of those who upgrade it.
         connection.execute(f"SET lock_timeout = {round(1000 * BUSY_SECONDS)}")
+        # A role, a database or PGOPTIONS may ask for fewer digits, and every time would be read back rounded.
+        connection.execute("SET extra_float_digits = 3")
         connection.commit()
 
     return engine
