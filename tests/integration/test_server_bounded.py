@@ -19,6 +19,7 @@ pytest.importorskip("fastapi")
 from stripewise.desk.server import child as bounded
 from stripewise.desk.server.child import Child
 from stripewise.desk.server.job_worker import Worker
+from stripewise.desk.server.model_jobs import Helper, end_kept
 from stripewise.desk.server.resources import campaigns
 from stripewise.errors import NothingWorks, UserError
 from stripewise.models.features import Encoder, Feature
@@ -190,6 +191,30 @@ def test_a_worker_survives_what_a_model_takes_when_it_is_used(tmp_path: Path, mo
         Worker(service.store, service.settings.data).run(until_idle=True)
         for job in service.jobs.of(made.json()["id"]), service.jobs.get(asked.json()["id"]):
             assert job is not None and job.state == "failed" and "memory" in job.error, job
+
+
+def test_the_next_job_gets_the_child_of_work_that_ended_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = []
+
+    def count(toml: str) -> None:
+        with Helper(lambda: False) as helper:
+            processes.append(helper._child.started())
+            assert helper.ask("count_points", toml=toml, changes={}) == 2
+
+    for _ in range(2):
+        count(CASES)
+    assert processes[0] is processes[1] and processes[0].poll() is None
+    with pytest.raises(UserError, match="campaign"):
+        count("")
+    assert processes[0].returncode is not None, "it waits for no other job after work that failed"
+    monkeypatch.setattr("stripewise.desk.server.model_jobs._MOST_KEPT", 1)
+    count(CASES)
+    assert processes[3].returncode is not None, "it had more memory than a child that waits may have"
+    monkeypatch.undo()
+    count(CASES)
+    assert processes[4].poll() is None
+    end_kept()
+    assert processes[4].returncode is not None
 
 
 def test_a_script_is_judged_outside_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,12 @@ class Child:
             )
         return self._process
 
+    def resident(self) -> int:
+        """Give the bytes of memory that the process takes; 0 if there is none."""
+        if self._process is None or self._process.poll() is not None:
+            return 0
+        return _read_status("VmRSS", self._process.pid)
+
     def end(self) -> int | None:
         """End the process; gives its exit code, None if there is none yet."""
         process, self._process = self._process, None
@@ -293,8 +299,13 @@ def main() -> None:
 
 def _count_data() -> int:
     """Bytes of this process that count for its limit."""
-    status = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData"))
+    return _read_status("VmData", "self")
+
+
+def _read_status(name: str, process: int | str) -> int:
+    """Bytes that the kernel counts for a process; 0 for one that has ended."""
+    status = Path(f"/proc/{process}/status").read_text("utf-8").splitlines()
+    return next((int(line.split()[1]) << 10 for line in status if line.startswith(name)), 0)
 
 
 def _load_libraries(work: Any, name: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from stripewise.desk.carrying import make_session
 from stripewise.desk.desk import Interrupted
-from stripewise.desk.server.model_jobs import WORK, HelpedModel, Helper
+from stripewise.desk.server.model_jobs import WORK, HelpedModel, Helper, end_kept
 from stripewise.engine.consent import agree_always, agree_never
 from stripewise.engine.events import Event
 from stripewise.engine.folders import make_runs_folder
@@ -43,6 +43,8 @@ _LONGEST_BEAT = 5.0
 _POLL_SECONDS = 0.5
 _LATER_SECONDS = 5.0
 _BUSY_SECONDS = 1.0
+_KEEP_SECONDS = 60.0
+"""How long the child of a job waits for the next job."""
 
 log = logging.getLogger("stripewise.worker")
 
@@ -86,7 +88,7 @@ class Worker:
         until_idle : bool
             End as soon as no job waits.
         """
-        done = 0
+        done, ended = 0, time.monotonic()
         log.info("worker %s waits for jobs", self._owner)
         try:
             while not self._ending:
@@ -98,13 +100,17 @@ class Worker:
                     continue
                 if job is not None:
                     self.carry_on(job)
-                    done += 1
+                    done, ended = done + 1, time.monotonic()
                 elif until_idle and not self._jobs.waiting():
                     break
                 else:
+                    if time.monotonic() > ended + _KEEP_SECONDS:
+                        end_kept()
                     time.sleep(_POLL_SECONDS)
         except KeyboardInterrupt:
             log.info("worker %s ends", self._owner)
+        finally:
+            end_kept()
         return done
 
     def carry_on(self, job: ServiceJob) -> None:

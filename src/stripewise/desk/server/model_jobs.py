@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +24,8 @@ Stopping = Callable[[], bool]
 _MEMORY = 8 << 30
 _STEP_SECONDS = 3600.0
 """How long a training may take, and a fold of a validation."""
+_MOST_KEPT = 1 << 30
+"""Bytes that a child takes at most, with its libraries, which waits for the next job."""
 
 
 def train(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
@@ -48,8 +51,16 @@ def validate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> d
     return document
 
 
+_kept: list[Child] = []
+# A fork is another process with the same names: the children stay with the process that started them.
+os.register_at_fork(after_in_child=_kept.clear)
+
+
 class Helper:
-    """A child that does work of a job in bounded time and memory, and is ended with the context.
+    """A child that does work of a job in bounded time and memory.
+
+    The next job gets it, since loading its libraries takes seconds. It is ended after work that failed, and with the
+    context where it has much memory left.
 
     Parameters
     ----------
@@ -58,12 +69,16 @@ class Helper:
     """
 
     def __init__(self, stopping: Stopping) -> None:
-        self._child = Child(_MEMORY, {})
+        self._child = _kept.pop() if _kept else Child(_MEMORY, {})
         self._stopping = stopping
 
     def ask(self, work: str, **given: Any) -> Any:
         """Do some work; raises as :meth:`Child.ask`, and Stopped."""
-        return self._child.ask(work, _STEP_SECONDS, self._step, **given)
+        try:
+            return self._child.ask(work, _STEP_SECONDS, self._step, **given)
+        except BaseException:
+            self._child.end()
+            raise
 
     def _step(self) -> None:
         if self._stopping():
@@ -73,7 +88,16 @@ class Helper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._child.end()
+        if 0 < self._child.resident() < _MOST_KEPT:
+            _kept.append(self._child)
+        else:
+            self._child.end()
+
+
+def end_kept() -> None:
+    """End the child that waits for the next job."""
+    while _kept:
+        _kept.pop().end()
 
 
 class HelpedModel:
