@@ -1,6 +1,7 @@
 """Builds that all workers share: compiled once, and in later runs only what has changed since (``build/tests``)."""
 
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
@@ -73,7 +74,13 @@ def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) ->
     given = [f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={'-O2' if usual else '-O0'}", "-DSTRIPEWISE_OBSERVER=OFF"]
     given += ["-DSTRIPEWISE_ACCELERATOR=OFF", "-DSTRIPEWISE_TESTS=OFF"]
     targets = [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL, own.REPLAYER]
-    return _built(factory, ask_compiler(mpicc, os.environ), [*given, *options], targets, "\n".join(options))
+    return _built(factory, _asked(mpicc), [*given, *options], targets, "\n".join(options))
+
+
+@functools.cache
+def _asked(mpicc: Path) -> Compiler:
+    """Ask a compiler once: it preprocesses mpi.h for the answer, and each test of the kernel wants a build."""
+    return ask_compiler(mpicc, os.environ)
 
 
 def _built(
