@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -356,6 +359,44 @@ def test_a_restart_of_the_server_ends_no_experiment(server: Server, database: st
         assert [run.value for run in runs] == [float(n) for n in range(number)]
         record = store.record(identifier)
         assert (record.runs, record.ended, restarts) == (number, number, 3)
+
+
+def test_a_network_that_loses_everything_is_noticed(server: Server, database: str) -> None:
+    def carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+
+    def relay() -> None:
+        client, inner = door.accept()[0], socket.socket(socket.AF_UNIX)
+        inner.connect(f"{server.folder}/.s.PGSQL.5432")
+        threading.Thread(target=carry, args=(client, inner), daemon=True).start()
+        carry(inner, client)
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        threading.Thread(target=relay, daemon=True).start()
+        engine = postgresql_engine(f"postgresql://ada@127.0.0.1:{door.getsockname()[1]}/store")
+        with engine.connect() as connection:
+            number = connection.connection.driver_connection.fileno()  # type: ignore[union-attr]
+            with socket.socket(fileno=os.dup(number)) as line:
+                assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+                waits = [socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT]
+                assert [line.getsockopt(socket.IPPROTO_TCP, option) for option in waits] == [15, 5, 3]
+        engine.dispose()
+
+
+def test_a_pooler_that_shares_sessions_is_named(database: str) -> None:
+    with open_store(database) as store:
+
+        @sa.event.listens_for(store.database._engine, "begin")
+        def _forget(connection: sa.Connection) -> None:
+            # What the driver prepared is unknown to another session.
+            connection.exec_driver_sql("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")
+
+        identifier = store.create(Experiment())
+        with pytest.raises(StoreError, match=r"a pooler before it.*pool_mode = session"):
+            for _ in range(20):
+                store.record(identifier)
 
 
 def test_an_answer_that_was_lost_with_the_connection(server: Server, database: str) -> None:

@@ -91,6 +91,7 @@ def check_local(path: Path, statfs: Statfs = statfs_type) -> None:
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _ADVISORY_LOCK = 0x53575250
 _CONNECT_SECONDS = 10
+_SILENT_SECONDS = 30
 _KINDS = "use sqlite:///FILE.db, postgresql://USER@HOST/DATABASE or journal:FOLDER"
 
 
@@ -219,6 +220,11 @@ def postgresql_engine(text: str) -> sa.Engine:
                     "application_name": "stripewise",
                     # The server, the database or PGCLIENTENCODING may name one that does not have every character.
                     "client_encoding": "utf8",
+                    # A network that silently loses everything would hold a command for a quarter of an hour.
+                    "tcp_user_timeout": 1000 * _SILENT_SECONDS,
+                    "keepalives_idle": _SILENT_SECONDS // 2,
+                    "keepalives_interval": _SILENT_SECONDS // 6,
+                    "keepalives_count": 3,
                 },
             )
     except (sa.exc.ArgumentError, TypeError, ValueError):

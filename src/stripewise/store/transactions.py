@@ -43,12 +43,16 @@ _SQLITE: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
     ),
 )
 
+_POOLED = ("a pooler before it gives one session to several clients", "use the server itself, or: pool_mode = session")
+
 _POSTGRESQL: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
     ("53100", StoreError, "the server's disk is full", f"make room there, {_RESUME}"),
     ("53", TransientError, "the server is out of resources", f"try again later, {_RESUME}"),
     ("25006", StoreError, "it is read-only", f"connect to the primary server, {_CHOOSE}"),
     ("28", StoreError, "the server refuses the user", "check the user's name, and the password in ~/.pgpass"),
     ("3D", StoreError, "the database does not exist", "create it with: createdb NAME"),
+    ("42P05", StoreError, *_POOLED),
+    ("26", StoreError, *_POOLED),
     ("42501", StoreError, "the user may not do this", "grant the user all rights on the database and its schema"),
     ("42", StoreError, "its tables are not as they should be", "restore a copy; no other program may change it"),
     ("40", TransientError, "two writers stood in each other's way", "try again"),
