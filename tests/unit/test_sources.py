@@ -14,7 +14,7 @@ from stripewise.desk.cli.main import main
 from stripewise.engine.campaign.importing import read_sources
 from stripewise.errors import UserError
 from stripewise.observe.activity import Activity
-from stripewise.observe.sources import SOURCES, observe, open_all, open_one, source_of
+from stripewise.observe.sources import SOURCES, find, observe, open_all, open_one, source_of
 from tests.unit.reports import recorded
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -66,6 +66,12 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "data.bin").write_bytes(b"\0" * 9000)
     (tmp_path / "notes.txt").write_text("nothing to see")
     return tmp_path
+
+
+def test_a_walk_tells_of_each_file_that_it_looks_at(folder: Path) -> None:
+    looked_at: list[None] = []
+    assert list(find([folder], on_file=lambda: looked_at.append(None)))
+    assert len(looked_at) == sum(path.is_file() for path in folder.rglob("*"))
 
 
 def test_each_kind_is_told_by_its_content(folder: Path) -> None:

@@ -160,5 +160,11 @@ _TEXT = re.compile(r"^(?:fio-[0-9][^\n]{0,40}\nStarting [0-9]|.{1,200}: \(g=[0-9
 _CURE = "run fio with --output-format=json, and give what it writes then"
 
 SOURCE = Source("fio", "fio's JSON", "JSON of fio", is_fio, _read, _measure)
-TEXT = Source("fio-text", "fio's output for people", "", lambda beginning: bool(_TEXT.search(beginning)), instead=_CURE)
+TEXT = Source(
+    "fio-text",
+    "fio's output for people",
+    "",
+    lambda beginning: ("fio-" in beginning or "rw=" in beginning) and bool(_TEXT.search(beginning)),
+    instead=_CURE,
+)
 """Recognised to say what it is: its figures are rounded, and it does not name all options."""

@@ -33,7 +33,7 @@ _CURE = "give the outputs of its phases, as ior-easy-write.txt; site table impor
 
 def holds_summary(beginning: str) -> bool:
     """Whether a text begins as the list of results that IO500 prints, in ``result_summary.txt`` or a job's output."""
-    return _LINE.search(beginning) is not None
+    return "[RESULT]" in beginning and _LINE.search(beginning) is not None
 
 
 def holds_result(beginning: str) -> bool:
@@ -44,6 +44,8 @@ def holds_result(beginning: str) -> bool:
 
 def holds_configuration(beginning: str) -> bool:
     """Whether a text begins as a configuration of IO500."""
+    if "[global]" not in beginning:
+        return False
     sections = set(_SECTION.findall(beginning))
     return "global" in sections and "ior-easy" in sections and _CONFIGURED.search(beginning) is not None
 

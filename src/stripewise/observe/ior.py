@@ -111,8 +111,12 @@ class IorOutput:
 
 def is_ior(beginning: str) -> bool:
     """Whether a text begins as an output of IOR, whatever the launcher printed before it."""
+    # Most texts of a folder hold none of these words, which are found a hundred times as fast as patterns.
     return bool(
-        re.search(rf'{_BANNER} MPI|"bwMiB"|"Command line"\s*:.{{0,400}}\bior\b', beginning) or _is_csv(beginning)
+        '"bwMiB"' in beginning
+        or ("IOR-" in beginning and re.search(rf"{_BANNER} MPI", beginning))
+        or ('"Command line"' in beginning and re.search(r'"Command line"\s*:.{0,400}\bior\b', beginning))
+        or _is_csv(beginning)
     )
 
 
@@ -122,7 +126,7 @@ def run_of_command(command: str, tasks: int | None = None) -> BenchmarkRun:
 
 
 def _is_csv(text: str) -> bool:
-    return re.search(_CSV, text, re.MULTILINE) is not None
+    return "access" in text and re.search(_CSV, text, re.MULTILINE) is not None
 
 
 def parse_ior(text: str, origin: str = "the output") -> IorOutput:

@@ -142,7 +142,11 @@ def measure(path: Path) -> Measured:
     return Measured(rows, " and ".join(dict.fromkeys(part.form for part in parts)), notes)
 
 
-def find(paths: Iterable[Path], wanted: Callable[[Source], bool] = is_read) -> Iterator[Path]:
+def find(
+    paths: Iterable[Path],
+    wanted: Callable[[Source], bool] = is_read,
+    on_file: Callable[[], None] = lambda: None,
+) -> Iterator[Path]:
     """Give the files named, and the sources below the folders named, in order of their names.
 
     Parameters
@@ -150,6 +154,8 @@ def find(paths: Iterable[Path], wanted: Callable[[Source], bool] = is_read) -> I
     paths : iterable of Path
     wanted : callable, optional
         Which sources of a folder are given.
+    on_file : callable, optional
+        Called before each file of a folder is looked at.
 
     Raises
     ------
@@ -169,6 +175,7 @@ def find(paths: Iterable[Path], wanted: Callable[[Source], bool] = is_read) -> I
             folders.sort()
             around = form_of(Path(folder))
             for name in sorted(names):
+                on_file()
                 child = Path(folder) / name
                 form = form_of(child)
                 # A file of the form of its folder is a part of the trace that the folder is.

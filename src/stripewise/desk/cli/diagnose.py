@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -167,7 +168,7 @@ def _read(desk: Desk, logs: Sequence[Path], workers: int | None) -> Iterator[Log
     """Read logs; one word that is no file, but could be an experiment's identifier, names an experiment."""
     record = _named_experiment(desk, logs)
     if record is None:
-        return iter(desk.activities(logs, workers))
+        return iter(desk.activities(_list_files(logs), workers))
     with desk.experiments() as opened:
         trials = opened.trials(record.id)
     runs = [
@@ -188,6 +189,19 @@ def _read(desk: Desk, logs: Sequence[Path], workers: int | None) -> Iterator[Log
         )
     origin = f"run {middle.number} of experiment {record.id}"
     return iter([LogResult(logs[0], activity_of(parse_report(middle.facts.report or {}), origin))])
+
+
+def _list_files(logs: Sequence[Path]) -> list[Path]:
+    """Give the files and traces to be read; a walk through large folders says how far it is."""
+    from stripewise.observe.sources import find  # noqa: PLC0415  the readers of all tools
+
+    looked_at = itertools.count(1)
+
+    def tell() -> None:
+        if (number := next(looked_at)) % 1000 == 0 and notes.is_terminal:
+            overwritten(f"{count_of(number, 'file')} looked at")
+
+    return list(find(logs, on_file=tell))
 
 
 def _severity(word: str | None) -> Severity | None:
