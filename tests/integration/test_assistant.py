@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mcp_types
@@ -24,6 +25,7 @@ from stripewise.desk.cli.commands import app
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.transport import _make_refusal
 from stripewise.desk.server.assistant import assistant, bounded_wait
+from stripewise.desk.server.service import Settings
 from tests.unit.service import SIMULATED, Running, running
 
 PROGRAM: dict[str, Any] = {
@@ -179,6 +181,24 @@ def _commands_of_the_skill() -> list[list[str]]:
 
 def test_an_assistant_waits_at_most_50_seconds() -> None:
     assert [bounded_wait(seconds) for seconds in (0.0, 12.0, 1e9, float("inf"), float("nan"))] == [0, 12, 50, 50, 50]
+
+
+def test_calls_that_wait_hold_no_others_up(tmp_path: Path) -> None:
+    """Each had a thread until its time was over, and there are 40."""
+    waits = {"id": "51e11ec7", "state": "running", "queued": False, "facts": {}}
+    service = SimpleNamespace(experiment=lambda identifier: waits, post=lambda path, document: {"issues": []})
+
+    async def asked() -> Any:
+        async with Assistant(assistant(service, Settings(data=tmp_path), ask=True)) as speaker:  # type: ignore[arg-type]
+            calls = [speaker.call_tool("show", {"experiment": "51e11ec7", "wait": 50}) for _ in range(60)]
+            waiting = [asyncio.create_task(one) for one in calls]
+            await asyncio.sleep(1)
+            answer = await asyncio.wait_for(speaker.call_tool("knobs", {"script": "mpiexec ./a"}), 20)
+            for one in waiting:
+                one.cancel()
+            return answer.structured_content
+
+    assert asyncio.run(asked()) == {"issues": []}
 
 
 def test_every_command_of_the_skill_works(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stripewise.desk.server.service import Service
 
 _LONGEST_WAIT = 50.0
+_LONGEST_PAUSE = 2.0
 _LONGEST_PART = 1500
 """Characters of the command, and of what else is asked about, in a question that a person reads."""
 _INSTRUCTIONS = """Stripewise tunes the parallel I/O of MPI programs and proves each gain by measurement.
@@ -258,19 +259,12 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         return {name: made[name] for name in ("id", "name", "state", "queued", "budget", "simulated")}
 
     @server.tool(annotations=looks)
-    @explained
-    def show(experiment: str, wait: float = 0.0) -> dict[str, Any]:
+    async def show(experiment: str, wait: float = 0.0) -> dict[str, Any]:
         """Show the state of an experiment, and its result once it has finished.
 
         experiment: its identifier. wait: seconds to wait for its end, at most 50.
         """
-        until = time.monotonic() + bounded_wait(wait)
-        while True:
-            found = client.experiment(experiment)
-            over = found["state"] not in ("created", "running") or (found["state"] == "created" and not found["queued"])
-            if over or time.monotonic() >= until:
-                return {name: value for name, value in found.items() if name not in ("definition", "facts")}
-            time.sleep(0.5)
+        return await _wait_for_end(explained(lambda: client.experiment(experiment)), bounded_wait(wait))
 
     @server.tool(annotations=looks)
     @explained
@@ -304,6 +298,23 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         return dict(client.get(client.experiment_path(experiment, "/export"), **query))
 
     return server
+
+
+async def _wait_for_end(look: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """Look at an experiment until it ends or the time is over.
+
+    Between two looks this takes no thread: many calls that wait, or were withdrawn, hold no others up.
+    """
+    from anyio import sleep, to_thread  # noqa: PLC0415  of an extra
+
+    until, pause = time.monotonic() + seconds, 0.5
+    while True:
+        found = await to_thread.run_sync(look)
+        over = found["state"] not in ("created", "running") or (found["state"] == "created" and not found["queued"])
+        if over or time.monotonic() >= until:
+            return {name: value for name, value in found.items() if name not in ("definition", "facts")}
+        await sleep(pause)
+        pause = min(_LONGEST_PAUSE, 1.5 * pause)
 
 
 def bounded_wait(seconds: float) -> float:
