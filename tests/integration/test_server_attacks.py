@@ -211,7 +211,17 @@ def test_a_session_changes_nothing_without_its_csrf_token(served: Running, brows
 
 
 @pytest.mark.parametrize(
-    "target", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nX: y", "javascript:1"]
+    "target",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "/\r\nX: y",
+        "javascript:1",
+        "/a/../../evil",
+        "/a/%2e%2E/evil",
+        "/a/.%2e",
+    ],
 )
 def test_the_login_leads_nowhere_else(served: Running, target: str) -> None:
     for token in (served.secret, "wrong"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -223,6 +223,10 @@ async def logout(request: Request, service: Here) -> RedirectResponse:
 
 
 def _keep_local(target: str) -> str:
-    """Give a path of ours, whatever a link may have asked for."""
+    """Give a path of ours, whatever a link may have asked for.
+
+    Browsers take ``..`` out of a path, also where it is written with %2e: it would lead above the proxy's prefix.
+    """
     plain = target.startswith("/") and not target.startswith("//") and "\\" not in target and target.isprintable()
-    return target if plain else "/"
+    above = ".." in unquote(target.partition("?")[0]).split("/")
+    return target if plain and not above else "/"
