@@ -146,6 +146,31 @@ def test_a_netcdf_copy_has_chunks_below_the_tools_own_limit(tmp_path: Path) -> N
         assert after["g/b"].chunks == (20, 20)
 
 
+@pytest.mark.parametrize("tool", ["h5repack", "nccopy"])
+def test_a_copy_takes_the_place_of_no_file(tool: str, tmp_path: Path) -> None:
+    """nccopy empties a file of netCDF-3 before it reads it, where NEW is a link to it."""
+    old, empty, new = (tmp_path / name for name in ("-old", "empty", "-new"))
+    old.write_text("data")
+    for name, text in (("h5ls", 'test -s "$2"'), (tool, 'for new; do :; done; echo copy > "$new"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    empty.touch()
+    (tmp_path / "hard").hardlink_to(old)
+    (tmp_path / "soft").symlink_to(old)
+    (tmp_path / "nowhere").symlink_to("missing")
+
+    def code(*files: str) -> int:
+        command = ["sh", "-c", export(shaped("*/4x100"), tool).text, "script", *files]
+        path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        return subprocess.run(command, env=path, cwd=tmp_path, capture_output=True, check=False).returncode
+
+    assert [code("-old", name) for name in ("-old", "./-old", "hard", "soft", "nowhere", "empty")] == [1] * 6
+    assert code("empty", "-new"), "a file that cannot be listed gets no chunks"
+    assert not new.exists() and not (tmp_path / "missing").exists() and old.read_text() == "data"
+    assert code("-old", "-new") == 0
+    assert new.read_text() == "copy\n"
+
+
 @pytest.mark.parametrize(
     "value", ["a) touch pwned ;; b=8x8", "a'$(touch pwned)'b=8x8", "b=*/a[$(touch pwned)]x8", "b=$(touch pwned)x8"]
 )

@@ -434,10 +434,18 @@ _RESHAPE = """#!/bin/sh
 # usage: sh {script} FILE NEW
 set -efu
 old=$1 new=$2
+case $old in -*) old=./$old ;; esac
+case $new in -*) new=./$new ;; esac
+# It may be a link to the old file, which nccopy would empty before it reads it.
+if [ -e "$new" ] || [ -L "$new" ]; then
+    echo "$new exists: name a new file" >&2
+    exit 1
+fi
 tab=$(printf '\\t')
 # Targets of links stand behind a blank, and may hold anything, also what arithmetic of bash would run.
 name='[^ \\]*\\(\\\\.[^ \\]*\\)*' sizes='[0-9Inf/, ]*'
-datasets=$(h5ls -r "$old" | sed -n "s|^\\($name\\)  *Dataset {{\\($sizes\\)}}.*|\\3$tab\\1|p")
+listed=$(h5ls -r "$old")
+datasets=$(printf '%s\\n' "$listed" | sed -n "s|^\\($name\\)  *Dataset {{\\($sizes\\)}}.*|\\3$tab\\1|p")
 set --
 while IFS=$tab read sizes name; do # h5ls writes \\ before blanks
     sizes=$(echo "$sizes" | tr -d ' ' | tr ',' ' ')
