@@ -6,6 +6,7 @@ Is a folder on this machine's own storage? SQLite's locks and shared memory work
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -144,11 +145,22 @@ def _version(connection: sa.Connection, where: str) -> str | None:
 
 def _create(connection: sa.Connection) -> None:
     """Make at once what the migrations make one by one: most stores are new, and Alembic takes long to load."""
-    metadata.create_all(connection)
+    for statement in _statements():
+        connection.exec_driver_sql(statement)
+    connection.execute(sa.text(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES (:head)"), {"head": HEAD})
+
+
+@functools.cache
+def _statements() -> tuple[str, ...]:
+    """Give what creates the tables in SQLite; making the statements takes longer than carrying them out."""
+    made: list[str] = []
+    dialect = sa.create_engine("sqlite://").dialect
+    engine = sa.create_mock_engine("sqlite://", lambda one, *_: made.append(str(one.compile(dialect=dialect))))
     key = sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc")
     version = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.String(32), nullable=False), key)
-    version.create(connection)
-    connection.execute(version.insert().values(version_num=HEAD))
+    metadata.create_all(engine, checkfirst=False)
+    version.create(engine, checkfirst=False)
+    return tuple(made)
 
 
 def _migrate(connection: sa.Connection, version: str | None, where: str) -> None:
