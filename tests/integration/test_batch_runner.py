@@ -341,6 +341,35 @@ def test_a_run_that_may_have_waited_for_the_scheduler_is_made_again(
     assert slurm.count == 2
 
 
+@pytest.mark.parametrize("often", [1, 2])
+def test_the_time_of_a_job_that_was_suspended_is_not_counted(slurm: Slurm, tmp_path: Path, often: int) -> None:
+    command = [
+        "sh",
+        "-c",
+        "touch ran.$STRIPEWISE_RUN.$SLURM_JOB_ID; until [ -e enough.$SLURM_JOB_ID ]; do sleep 0.1; done",
+    ]
+    (tmp_path / "enough.2").touch() if often == 1 else None
+    with runner_of(slurm, tmp_path, command, batch={"poll": 1}) as runner:
+        runner.start(launch())
+        for job in range(1, often + 1):
+            until(runner, (tmp_path / f"ran.0.{job}").exists)
+            fake_slurm.say(slurm.job(job), "state", "SUSPENDED")
+            nothing_ends(runner, 2.5)
+            fake_slurm.say(slurm.job(job), "state", "RUNNING")
+            (tmp_path / f"enough.{job}").touch()
+        outcome = wait(runner)
+    assert "the scheduler suspended its job, so its time says nothing (job 1): submitted again" in outcome.facts.notes
+    assert slurm.count == 2
+    if often == 1:
+        assert outcome.state is State.FINISHED
+        assert outcome.elapsed < 2, "of the second job"
+    else:
+        assert (outcome.state, outcome.reason) == (
+            State.FAILED,
+            "the scheduler suspended its job, so its time says nothing",
+        )
+
+
 def test_a_job_that_is_through_is_not_taken_for_the_next_one(slurm: Slurm, tmp_path: Path) -> None:
     """The scheduler is away beyond the run's end, and then tells of it as if it still ran."""
     with runner_of(slurm, tmp_path, ["sh", "-c", "[ -e ran ] || { touch ran; sleep 3; }"]) as runner:

@@ -35,6 +35,7 @@ _BUSY = re.compile(
     re.IGNORECASE,
 )
 """What schedulers print when they may accept a later submission."""
+_SUSPENDED = "the scheduler suspended its job, so its time says nothing"
 _RETRY_SECONDS = 5.0
 _GRACE_CERTAIN = 5.0
 GRACE = 60.0
@@ -219,24 +220,23 @@ class BatchJob:
         )
 
     def _judge(self, ended: EndRecord) -> Outcome | None:
-        """Judge a run by its record, unless its launcher may have waited for the scheduler.
+        """Judge a run by its record, unless its job or its launcher may have waited for the scheduler.
 
         A step that srun (22.05) starts while the controller is away waits 130 s, which says nothing about the settings.
         """
         began = read_start(self.place.path)
+        suspended = self._ticket is not None and self._queue.suspended(self._ticket)
         by_time = ended.cause in ("timeout", "bound") or self._objectives[0].wall_time
-        if (
-            by_time
-            and began is not None
-            and self._tries < self._request.batch.retries
-            and self._queue.away(began.time, began.time + ended.seconds)
-        ):
+        doubt = _SUSPENDED if suspended else ""
+        if by_time and began is not None and self._queue.away(began.time, began.time + ended.seconds):
+            doubt = doubt or "the scheduler did not answer while it ran, which its launcher may have waited for"
+        if doubt and self._tries < self._request.batch.retries:
             self._charge(began, ended.seconds)
-            self._submit_again("the scheduler did not answer while it ran, which its launcher may have waited for")
+            self._submit_again(doubt)
             return None
         if began is not None:
             self._queued += max(0.0, began.time - self._submitted)
-        return outcome_of(
+        outcome = outcome_of(
             self.launch,
             self.place,
             ended,
@@ -245,6 +245,9 @@ class BatchJob:
             self._facts(began, ended.seconds),
             tuple(self._notes),
         )
+        if suspended and outcome.state is State.FINISHED:
+            return replace(outcome, state=State.FAILED, reason=_SUSPENDED)
+        return outcome
 
     def _submit_again(self, why: str) -> None:
         """Submit the run again. Its job is finished or lost, which the scheduler may not have noticed yet."""

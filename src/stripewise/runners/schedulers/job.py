@@ -38,11 +38,14 @@ class Standing:
     lost : bool
         Whether the machine is at fault (a node failed, the job was preempted or is unknown), so that another try may
         work.
+    suspended : bool
+        Whether its processes stand still now, so that its time says nothing.
     """
 
     phase: JobPhase
     why: str = ""
     lost: bool = False
+    suspended: bool = False
 
 
 UNKNOWN = Standing(JobPhase.OVER, "the scheduler no longer knows its job, and it left no result", True)

@@ -72,9 +72,12 @@ class Lsf(Scheduler):
         for entry in records:
             if "JOBID" not in entry or "ERROR" in entry:
                 continue
-            phase = _PHASES.get(str(entry.get("STAT")), JobPhase.ACTIVE)
+            state = str(entry.get("STAT"))
+            phase = _PHASES.get(state, JobPhase.ACTIVE)
             why = next((str(entry[key]) for key in _REASONS if entry.get(key)), "")
-            found[str(entry["JOBID"])] = Standing(phase, why if phase is JobPhase.OVER else "")
+            found[str(entry["JOBID"])] = Standing(
+                phase, why if phase is JobPhase.OVER else "", suspended=state in ("SSUSP", "USUSP")
+            )
         return found
 
     def found(self, answer: Answer) -> list[str] | None:

@@ -92,10 +92,11 @@ class ClassicPbs(Pbs):
 
 
 def _read_standing(job: dict[str, Any]) -> Standing:
-    phase = _PHASES.get(str(job.get("job_state", "")), JobPhase.ACTIVE)
+    letter = str(job.get("job_state", ""))
+    phase = _PHASES.get(letter, JobPhase.ACTIVE)
     status = job.get("Exit_status", 0)
     if phase is not JobPhase.OVER or not isinstance(status, int) or status == 0:
-        return Standing(phase)
+        return Standing(phase, suspended=letter in ("S", "U"))
     if status < 0:
         return Standing(phase, f"PBS could not run its job (exit status {status})", True)
     if status > _SIGNALS:

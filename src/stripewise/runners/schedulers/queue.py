@@ -46,6 +46,7 @@ class JobQueue:
         self._environment = inherit_environment(environment)
         self._standings: dict[Ticket, Standing] = {}
         self._submitting: set[str] = set()
+        self._suspended: set[Ticket] = set()
         self._watching: threading.Event | None = None
         self._broken: Exception | None = None
         self._lock = threading.Lock()
@@ -176,6 +177,11 @@ class JobQueue:
             waiting = [(at, at + now - mark) for at, mark in self._asking if now - mark > _AWAY_SECONDS]
             return any(began <= until and ended >= since for began, ended in (*self._absences, *waiting))
 
+    def suspended(self, ticket: Ticket) -> bool:
+        """Whether a job was seen to stand still at some time."""
+        with self._lock:
+            return ticket in self._suspended
+
     def call(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run one of the scheduler's commands for a limited time, and remember when the daemon did not answer."""
         if words[0] not in self.scheduler.waits:
@@ -261,6 +267,8 @@ class JobQueue:
             standing = found.get(ticket.identifier, Standing(JobPhase.OVER))
             with self._lock:
                 self._standings[ticket] = standing
+                if standing.suspended:
+                    self._suspended.add(ticket)
                 self._drop_script(ticket.name)
 
     def _drop_script(self, name: str) -> None:

@@ -65,7 +65,7 @@ def standing_of(state: str, reason: str = "") -> Standing:
     if word in _QUEUED:
         return Standing(JobPhase.QUEUED)
     if word not in _OVER:
-        return Standing(JobPhase.ACTIVE)
+        return Standing(JobPhase.ACTIVE, suspended=word in ("STOPPED", "SUSPENDED"))
     why, lost = _OVER[word]
     told = f" ({reason})" if why and reason not in ("", "None", "NonZeroExitCode") else ""
     return Standing(JobPhase.OVER, why + told, lost)
