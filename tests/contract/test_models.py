@@ -8,14 +8,14 @@ from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pytest
 
 from stripewise import plugins
 from stripewise.errors import UserError
-from stripewise.models import registry
+from stripewise.models import members, registry
 from stripewise.models.base import PerformanceModel
 from stripewise.models.files import Stored, write_model_file
 from stripewise.models.registry import load_model, make_model, model_names
@@ -60,6 +60,17 @@ class TestBoosting(ModelContract):
 @pytest.mark.slow
 class TestAuto(ModelContract):
     accuracy = 93.0
+
+    @pytest.fixture(autouse=True)
+    def _few_trees(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Grow a tenth of the trees, except where the accuracy is looked at: they take most of the time."""
+        if request.node.name != "test_learns_what_it_has_not_seen":
+            grow = members._grow
+
+            def grow_few(*given: Any, n_estimators: int, **more: Any) -> Any:
+                return grow(*given, n_estimators=n_estimators // 10, **more)
+
+            monkeypatch.setattr(members, "_grow", grow_few)
 
     def make(self) -> PerformanceModel:
         return make_model("auto", SMALL["auto"])
