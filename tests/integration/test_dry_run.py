@@ -17,7 +17,6 @@ from stripewise.desk.cli.main import main
 from stripewise.runners.program.elf import read_loader_cache
 from stripewise.testing.runners import refused_starts
 from tests.conftest import require
-from tests.integration.test_assistant import Person, call, tools
 from tests.unit.service import running
 
 PLANTED = (
@@ -185,6 +184,9 @@ def test_the_command_itself_starts_nothing(trap: Path, own_mpi: Path, tmp_path: 
 def test_an_assistant_starts_nothing_before_the_person_agreed(
     case: str, trap: Path, own_mpi: Path, tmp_path: Path
 ) -> None:
+    # Loads the Model Context Protocol, which takes a second of each worker that only collects this file.
+    from tests.integration.test_assistant import Person, call, tools
+
     given = definitions(own_mpi, tmp_path)[case]
     arguments = {name: given[name] for name in ("stacks", "objective") if name in given}
     more = {name: value for name, value in given.items() if name not in (*arguments, "command")}
@@ -193,9 +195,9 @@ def test_an_assistant_starts_nothing_before_the_person_agreed(
     (tmp_path / "service").mkdir()
     with running(tmp_path / "service", roots=(tmp_path, own_mpi.parent)) as served:
         with refused_starts() as started:
-            dry = call(tools(served), None, "dry_run", **asked)
-            person = Person()
-            answer = call(tools(served), person, "tune", **asked)
+            server, person = tools(served), Person()
+            dry = call(server, None, "dry_run", **asked)
+            answer = call(server, person, "tune", **asked)
         assert started == [] and not trap.exists()
         if case == "phases":
             assert "within" in dry and "within" in answer, "a service refuses them"
