@@ -110,21 +110,23 @@ def test_whatever_ends_it_says_how_to_go_on_and_that_works_from_anywhere(number,
     deadline = time.monotonic() + 200
     while not (listed := experiments(capfd)) or listed[0]["runs"] < 3:
         assert time.monotonic() < deadline, "it has not come to its third run"
-        time.sleep(0.1)
+        time.sleep(0.3)
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     (identifier, state) = (listed[0]["id"], experiments(capfd)[0]["state"])
     assert f"stripewise resume {identifier}" in output and state == "stopped"
     os.chdir("/")
-    assert main(["resume", identifier, "--json", "--report", str(tmp_path / "r.html")]) == 0
+    # What a page takes is the same after each signal.
+    report = ["--report", str(tmp_path / "r.html")] if number == signal.SIGINT else []
+    assert main(["resume", identifier, "--json", *report]) == 0
     output = capfd.readouterr()
     result = json.loads(output.out)
     assert result["confirmed"] and result["best"]["configuration"] == {"x": 8}
     # Ratios to the default need its value from before the interruption.
     assert "x1.64" in output.err
     assert len(list((tmp_path / "work" / "runs" / identifier).iterdir())) >= result["runs"]
-    assert (tmp_path / "r.html").stat().st_size > 100_000
+    assert not report or (tmp_path / "r.html").stat().st_size > 100_000
 
 
 def test_every_launch_reads_the_same_input_also_after_resume(tmp_path, capfd):
@@ -137,7 +139,7 @@ def test_every_launch_reads_the_same_input_also_after_resume(tmp_path, capfd):
     deadline = time.monotonic() + 200
     while not (listed := experiments(capfd)) or listed[0]["runs"] < 3:
         assert time.monotonic() < deadline, "it has not come to its third run"
-        time.sleep(0.1)
+        time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     assert "7 bytes" in process.communicate(timeout=60)[1]
     deck.write_text("changed later\n")
