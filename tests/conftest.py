@@ -11,6 +11,9 @@ from collections.abc import Generator
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+# Every process that loads Pydantic would read the entry points of all installed packages, for plug-ins of Pydantic.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
 # jsonschema loads it where a tool for releases has brought it, and builds grammars of IRIs for 4 s.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
