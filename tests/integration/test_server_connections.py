@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from benchmarks.server.slow import Slow, Users
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from stripewise.desk.server.app import tcp_socket
 from stripewise.desk.server.service import Proxies, limited, peer_of
 from tests.unit.service import Running, running
 
@@ -207,3 +209,28 @@ def test_a_large_answer_is_handed_on_in_pieces(tmp_path: Path) -> None:
 
 def test_an_answer_that_nobody_reads_ends() -> None:
     assert asyncio.run(unread()) < 50_000_000
+
+
+def test_connections_that_are_closed_already_are_dropped_before_anything_is_made_for_them() -> None:
+    """Hundreds a second kept others waiting for seconds."""
+    with contextlib.ExitStack() as opened:
+        listener = opened.enter_context(tcp_socket("127.0.0.1", 0, force=False))
+        listener.setblocking(False)
+
+        def connect(text: bytes) -> socket.socket:
+            made = opened.enter_context(socket.create_connection(listener.getsockname()))
+            made.sendall(text)
+            return made
+
+        for _ in range(100):
+            connect(b"").close()
+        asks, waits = connect(b"GET"), connect(b"")
+        asks.shutdown(socket.SHUT_WR)
+        with pytest.raises(BlockingIOError):
+            listener.accept()  # others are answered in between
+        found = [listener.accept()[0] for _ in range(2)]
+        assert [made.getpeername() for made in found] == [asks.getsockname(), waits.getsockname()]
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+        for made in found:
+            made.close()

@@ -36,7 +36,9 @@ from stripewise.ownership import make_folder
 from stripewise.store.base import Store
 
 _LONGEST_SOCKET = 107
-_BACKLOG = 512
+_BACKLOG = 4096
+_AT_A_TIME = 64
+"""Connections that are taken before others are answered."""
 _SLOWEST_RESTART = 30.0
 _SILENT_SECONDS = 120.0
 _CONNECTIONS = 2 * EACH
@@ -168,6 +170,38 @@ def _remove_socket(path: Path) -> None:
     raise UserError(f"a service is listening on {path} already", "use it, or choose another --socket")
 
 
+class _Listener(socket.socket):
+    """Takes connections, and drops those that are closed already, before anything is made for them.
+
+    Others do not wait for whoever opens and closes them without end.
+    """
+
+    _left = _AT_A_TIME
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        while self._left:
+            self._left -= 1
+            try:
+                made, address = super().accept()
+            except BlockingIOError:
+                break
+            if not _is_closed(made):
+                return made, address
+            made.close()
+        self._left = _AT_A_TIME
+        raise BlockingIOError  # the loop comes back after all that waits now
+
+
+def _is_closed(made: socket.socket) -> bool:
+    """Whether the other side has closed a connection, or its half, without a byte."""
+    try:
+        return not made.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
 def tcp_socket(host: str, port: int, *, force: bool) -> socket.socket:
     """Open a port, on this host's own addresses only unless forced.
 
@@ -182,7 +216,7 @@ def tcp_socket(host: str, port: int, *, force: bool) -> socket.socket:
             "use 127.0.0.1 with an SSH tunnel, or a proxy with TLS; --force listens anyway",
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    made = _Listener(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
