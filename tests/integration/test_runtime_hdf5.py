@@ -404,20 +404,21 @@ PLANS = {
 
 
 @pytest.fixture(scope="module")
-def plain(bench: Hdf5Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What each program writes without the runtime: this path, a dot, and its name."""
+def plain(bench: Hdf5Bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str]]:
+    """What each program writes without the runtime: the file, and its contents."""
     path = tmp_path_factory.mktemp("plain") / "data"
     run(bench, path, ",".join(PROGRAMS), preload=False)
-    return path
+    files = {program: Path(f"{path}.{program}") for program in PROGRAMS}
+    return {program: (file, contents(file)) for program, file in files.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", PLANS)
 def test_objects_and_values_are_the_same_in_every_mode(
-    bench: Hdf5Bench, tmp_path: Path, plain: Path, mode: str
+    bench: Hdf5Bench, tmp_path: Path, plain: dict[str, tuple[Path, str]], mode: str
 ) -> None:
     run(bench, tmp_path / "tuned", ",".join(PROGRAMS), plan=PLANS[mode])
-    for program in PROGRAMS:
-        one, other = (Path(f"{path}.{program}") for path in (plain, tmp_path / "tuned"))
+    for program, (one, written) in plain.items():
+        other = tmp_path / f"tuned.{program}"
         assert differences(one, other) == "", program
-        assert contents(one) == contents(other), program
+        assert written == contents(other), program
