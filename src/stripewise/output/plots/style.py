@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
@@ -24,8 +25,9 @@ _LONG = 3
 _CLOCKS = (("hours", 3600.0, 7200.0), ("minutes", 60.0, 180.0), ("seconds", 1.0, 0.0))
 
 
+@cache
 def template(dark: bool = False) -> go.layout.Template:
-    """Give the look of all figures, on a light or a dark page."""
+    """Give the look of all figures, on a light or a dark page; a figure takes a copy."""
     ink, faint = ("#dfe3e8", "#333b45") if dark else ("#23282f", "#dde1e6")
     axis = {
         "gridcolor": faint,
