@@ -17,11 +17,12 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.launch import Launch, Outcome
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Batch, Experiment
 from stripewise.runners.batch.runner import BatchRunner
 from stripewise.runners.batch.script import give_up_run
 from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.registry import make_runner
+from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.trial import Phase, State
 from tests.fixtures import fake_slurm
 
@@ -527,6 +528,14 @@ def test_long_output_is_kept_at_both_ends(slurm: Slurm, tmp_path: Path, monkeypa
     assert text.startswith("1\n2\n")
     assert text.endswith("the end\n")
     assert "bytes of" in text
+
+
+def test_variables_of_slurms_commands_hide_no_job(tmp_path: Path) -> None:
+    """On a real Slurm, SCANCEL_STATE=PENDING left a job running, and SBATCH_JOB_NAME gave it another name."""
+    told = {"SCANCEL_STATE": "PENDING", "SQUEUE_PARTITION": "b", "SBATCH_JOB_NAME": "x", "SBATCH_ACCOUNT": "a"}
+    queue = JobQueue(Batch(), tmp_path, {**told, "PATH": os.environ["PATH"]})
+    seen = dict(line.split("=", 1) for line in queue.call(["env"]).stdout.splitlines())
+    assert seen.keys() & told.keys() == {"SBATCH_ACCOUNT"}
 
 
 def test_there_must_be_a_scheduler(tmp_path: Path) -> None:

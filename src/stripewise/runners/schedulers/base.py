@@ -126,6 +126,8 @@ class Scheduler(ABC):
     start : tuple of str
         Words that start the ranks of a program within a job, with the placeholders ``{nodes}``, ``{processes}`` and
         ``{processes_per_node}``; empty if the scheduler leaves that to the MPI library.
+    misleading : tuple of str
+        Beginnings of variables by which its commands would act on other jobs, or name one otherwise.
     nodes_option, time_option : re.Pattern
         Find the number of nodes and the time limit in a script's options.
     steps : Steps or None
@@ -153,6 +155,7 @@ class Scheduler(ABC):
     programs: ClassVar[tuple[str, ...]]
     inside: ClassVar[Inside]
     start: ClassVar[tuple[str, ...]] = ()
+    misleading: ClassVar[tuple[str, ...]] = ()
     nodes_option: ClassVar[re.Pattern[str]]
     time_option: ClassVar[re.Pattern[str]]
     steps: ClassVar[Steps | None] = None

@@ -43,7 +43,9 @@ class JobQueue:
         self.batch = batch
         self.scheduler = make_scheduler(batch.scheduler)
         self._folder = folder
-        self._environment = inherit_environment(environment)
+        left_out = self.scheduler.misleading
+        inherited = inherit_environment(environment)
+        self._environment = {name: value for name, value in inherited.items() if not name.startswith(left_out)}
         self._standings: dict[Ticket, Standing] = {}
         self._submitting: set[str] = set()
         self._suspended: set[Ticket] = set()

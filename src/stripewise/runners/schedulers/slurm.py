@@ -183,6 +183,7 @@ class Slurm(Scheduler):
     time_option = re.compile(r"(?:--time[= ]|-t ?)([\d:-]+)")
     steps: ClassVar[Steps | None] = SlurmSteps()
     arrays: ClassVar[Arrays | None] = SlurmArrays()
+    misleading = ("SCANCEL_", "SQUEUE_", "SBATCH_JOB_NAME")
     waits = frozenset({"squeue", "scontrol"})
     submit_words = ("sbatch",)
     cancel_words = ("scancel", "--quiet")
