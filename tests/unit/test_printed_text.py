@@ -21,6 +21,8 @@ LOGS = sorted((ROOT / "tests" / "fixtures" / "darshan").glob("*.darshan"))
 
 
 def list_long(text: str) -> list[str]:
+    if len(text.split()) <= MOST_WORDS:
+        return []
     sentences = re.split(r"(?<=[.!?])\s+|\n", text)
     return [one for one in sentences if sum(bool(re.search(r"\w", word)) for word in one.split()) > MOST_WORDS]
 
@@ -28,14 +30,15 @@ def list_long(text: str) -> list[str]:
 def list_texts(tree: ast.Module) -> Iterator[ast.Constant | ast.JoinedStr]:
     """List the strings of a module: no docstrings, no lists of words."""
     left_out: set[int] = set()
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         if isinstance(node, ast.Expr):
             left_out.add(id(node.value))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_names":
             left_out.update(id(part) for argument in node.args for part in ast.walk(argument))
         if isinstance(node, ast.JoinedStr):
             left_out.update(id(part) for part in ast.walk(node) if part is not node)
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in left_out:
             continue
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
