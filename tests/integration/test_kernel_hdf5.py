@@ -62,12 +62,18 @@ def stored(file: Path, tmp_path: Path) -> bytes:
     return raw.read_bytes()
 
 
-@pytest.mark.parametrize("collective", [[], ["-c"]], ids=["independent", "collective"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_byte_of_the_dataset_is_where_it_belongs(
-    run: Run, tmp_path: Path, layout: str, collective: list[str]
-) -> None:
-    options, size = LAYOUTS[layout]
+ACCESS = {"independent": [], "collective": ["-c"]}
+# The MPIs in turn: each layout and each access meets both.
+STORED = [
+    (("mpich", "openmpi")[(row + column) % 2], layout, access)
+    for row, layout in enumerate(LAYOUTS)
+    for column, access in enumerate(ACCESS)
+]
+
+
+@pytest.mark.parametrize(("debian", "layout", "access"), STORED, indirect=["debian"])
+def test_every_byte_of_the_dataset_is_where_it_belongs(run: Run, tmp_path: Path, layout: str, access: str) -> None:
+    (options, size), collective = LAYOUTS[layout], ACCESS[access]
     file = tmp_path / "data"
     done = run("-o", file, *options.split(), *collective, "-k", "-e", "--seed", "7", "-C", "--json", "-")
     assert done.returncode == 0, done.stderr
