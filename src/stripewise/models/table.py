@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -228,9 +229,14 @@ class Table:
         for index, column in enumerate(self.schema.context):
             if column.name in context:
                 keep &= self.context_levels[:, index] == _find_position(
-                    column, context[column.name], "the context asked for", _positions(column)
+                    column, context[column.name], "the context asked for", self._places[index]
                 )
         return keep
+
+    @cached_property
+    def _places(self) -> list[dict[tuple[object, ...], int]]:
+        """Where each context's values stand."""
+        return [_positions(column) for column in self.schema.context]
 
     def check_positive(self) -> None:
         """Refuse a table of which no model can be made.
