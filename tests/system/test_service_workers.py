@@ -25,8 +25,8 @@ from tests.system.postgresql import Server
 from tests.system.test_postgresql import database, server  # noqa: F401  fixtures
 
 WORKERS = 8
-EXPERIMENTS = 40
-RUNS = int(os.environ.get("STRIPEWISE_SERVICE_RUNS", "240")) // EXPERIMENTS
+EXPERIMENTS = 20
+RUNS = int(os.environ.get("STRIPEWISE_SERVICE_RUNS", "120")) // EXPERIMENTS
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(3600)]
 
