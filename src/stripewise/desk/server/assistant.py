@@ -6,6 +6,7 @@ it.
 """
 
 # Annotations are values here: the protocol's package reads those of functions within a function.
+import asyncio
 import functools
 import json
 import os
@@ -305,15 +306,13 @@ async def _wait_for_end(look: Callable[[], dict[str, Any]], seconds: float) -> d
 
     Between two looks this takes no thread: many calls that wait, or were withdrawn, hold no others up.
     """
-    from anyio import sleep, to_thread  # noqa: PLC0415  of an extra
-
     until, pause = time.monotonic() + seconds, 0.5
     while True:
-        found = await to_thread.run_sync(look)
+        found = await asyncio.to_thread(look)
         over = found["state"] not in ("created", "running") or (found["state"] == "created" and not found["queued"])
         if over or time.monotonic() >= until:
             return {name: value for name, value in found.items() if name not in ("definition", "facts")}
-        await sleep(pause)
+        await asyncio.sleep(pause)
         pause = min(_LONGEST_PAUSE, 1.5 * pause)
 
 
