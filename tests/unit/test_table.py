@@ -225,3 +225,15 @@ def test_any_text_of_a_description_can_be_read_again(tmp_path):
     said = 'half "1/2", a disk \U0001f4be, DEL \x7f, tab \t, and a line\n'
     write_table(table(description=said), tmp_path / "t")
     assert read_table(tmp_path / "t").schema.description == said
+
+
+def test_a_model_takes_no_column_of_very_many_names():
+    def named(count):
+        names = [f"job {number}" for number in range(count)]
+        op = Column(name="op", kind="categorical", values=names)
+        given = [{"op": name, "cb": "enable", "aggs": 1, "objective": 1.0} for name in names]
+        return make_table(schema(context=[op]), given)
+
+    named(1000).check_learnable()
+    with pytest.raises(UserError, match="column op has 1,001 names"):
+        named(1001).check_learnable()

@@ -290,7 +290,7 @@ class PerformanceModel(ABC):
             raise UserError(
                 f"table {table.name} has {len(table)} rows to learn from", f"at least {_LEAST_ROWS} are needed"
             )
-        table.check_positive()
+        table.check_learnable()
         self._domain = Domain.of(table)
         data = Data.of(self._domain, table)
         self._domain = dataclasses.replace(self._domain, measured=find_measured(self._domain, data.points, data.target))

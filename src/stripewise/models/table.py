@@ -35,6 +35,8 @@ _FILES = "a table is NAME.csv and NAME.toml"
 LARGEST_SCHEMA = 16 << 20
 LARGEST_ROWS = 64 << 20
 """Bytes of the two files of a table, at most."""
+_MOST_NAMES = 1000
+"""Of a column that a model learns from: one of 20,000 names took 4.8 GB."""
 _COLLECTIVE_ROLES = ("aggregators", "collective_buffer_size")
 _COLLECTIVE_NAMES = ("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size")
 
@@ -59,7 +61,9 @@ class Column(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str = Field(description="the column")
-    kind: Literal["ordinal", "categorical"] = Field(description="whether values can be compared by size")
+    kind: Literal["ordinal", "categorical"] = Field(
+        description="whether values can be compared by size; models take 1,000 categories"
+    )
     role: str = Field(
         default="other", description="its meaning in the field's terms; features and rules use roles, never names"
     )
@@ -238,14 +242,18 @@ class Table:
         """Where each context's values stand."""
         return [_positions(column) for column in self.schema.context]
 
-    def check_positive(self) -> None:
+    def check_learnable(self) -> None:
         """Refuse a table of which no model can be made.
 
         Raises
         ------
         UserError
-            If a value is not positive.
+            If a value is not positive, or a column has very many names: models see each as a column of its own.
         """
+        for column in self.schema.columns:
+            if column.kind == "categorical" and len(column.values) > _MOST_NAMES:
+                what = f"table {self.name}: column {column.name} has {len(column.values):,} names"
+                raise UserError(what, f"models learn from at most {_MOST_NAMES:,}: leave the column out, or group them")
         if np.any(self.values <= 0):
             wrong = self.values[self.values <= 0][0]
             what = f"table {self.name}: value {wrong:g} is not positive"

@@ -280,7 +280,7 @@ def validate(
         raise UserError("--inverse excludes --folds and --leave-out", "choose one")
     if hold_out.depths and not hold_out.columns:
         raise UserError("--depths needs whole workloads to be held out", "add --leave-out contexts")
-    table.check_positive()
+    table.check_learnable()
     asked = _Validation(table, model, options, hold_out.seed, progress)
     if hold_out.columns:
         return asked.leave_out(hold_out.columns, hold_out.folds, hold_out.depths)
