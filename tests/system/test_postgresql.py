@@ -222,7 +222,9 @@ def test_the_check_calls_no_code_of_a_stranger(server: Server, database: str, vi
 
 def test_triggers_of_a_stranger_are_refused(server: Server, database: str, victim: str) -> None:
     server.sql("GRANT TRIGGER ON runs TO mallory; CREATE SCHEMA other AUTHORIZATION mallory", "store")
-    with pytest.raises(StoreError, match=r"another user \(mallory\) may make triggers of the table runs"):
+    with pytest.raises(
+        StoreError, match=r"another user \(mallory\) may make triggers of or references to the table runs"
+    ):
         open_store(victim)
     server.sql(
         """CREATE FUNCTION other.t() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
@@ -233,6 +235,51 @@ def test_triggers_of_a_stranger_are_refused(server: Server, database: str, victi
     server.sql("REVOKE TRIGGER ON runs FROM mallory", "store")
     with pytest.raises(StoreError, match=r"another user \(mallory\) made a trigger of the table runs"):
         open_store(victim)
+
+
+def test_a_trigger_that_a_stranger_may_make_as_a_group_is_refused(server: Server, database: str, victim: str) -> None:
+    server.sql("GRANT TRIGGER ON runs TO staff; GRANT staff TO mallory", "store")
+    with pytest.raises(
+        StoreError, match=r"another user \(mallory\) may make triggers of or references to the table runs"
+    ):
+        open_store(victim)
+
+
+def test_references_of_a_stranger_are_refused(server: Server, database: str, victim: str) -> None:
+    """Their triggers ran as whoever deletes an experiment."""
+    server.sql("GRANT REFERENCES (id) ON experiments TO mallory; CREATE SCHEMA other AUTHORIZATION mallory", "store")
+    with pytest.raises(StoreError, match=r"\(mallory\) may make triggers of or references to the table experiments"):
+        open_store(victim)
+    server.sql("CREATE TABLE other.t (e varchar REFERENCES experiments ON DELETE CASCADE)", "store", "mallory")
+    server.sql("REVOKE REFERENCES (id) ON experiments FROM mallory", "store")
+    with pytest.raises(StoreError, match=r"another user \(mallory\) made the table t"):
+        open_store(victim)
+    server.sql("GRANT UPDATE ON experiments TO mallory", "store")
+    open_store(victim).close()
+
+
+def test_a_schema_whose_owner_may_allow_itself_to_make_functions_is_refused(
+    server: Server, database: str, victim: str
+) -> None:
+    server.sql("ALTER SCHEMA public OWNER TO mallory; REVOKE CREATE ON SCHEMA public FROM mallory", "store")
+    try:
+        with pytest.raises(StoreError, match=r"another user \(mallory\) may create functions in the schema public"):
+            open_store(victim)
+    finally:
+        server.sql("ALTER SCHEMA public OWNER TO ada", "store")
+
+
+def test_a_path_that_names_a_schema_before_postgresqls_own_calls_nothing(
+    server: Server, database: str, victim: str
+) -> None:
+    server.sql("GRANT CREATE ON SCHEMA public TO mallory", "store")
+    body = "BEGIN IF current_user = 'victim' THEN PERFORM nextval('public.calls'); END IF; RETURN 'public'; END"
+    signature = "public.current_schema() RETURNS name LANGUAGE plpgsql"
+    server.sql(f"CREATE FUNCTION {signature} AS $$ {body} $$", "store", "mallory")
+    server.sql("ALTER DATABASE store SET search_path = public, pg_catalog")
+    with pytest.raises(StoreError, match=r"another user \(mallory\)"):
+        open_store(victim)
+    assert not _called(database)
 
 
 def test_what_a_stranger_does_as_a_group_of_the_user_is_refused(server: Server, database: str, victim: str) -> None:

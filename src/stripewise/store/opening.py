@@ -245,8 +245,15 @@ def postgresql_engine(text: str) -> sa.Engine:
             "write postgresql://USER@HOST:PORT/DATABASE",
         ) from None
 
+    @sa.event.listens_for(engine, "connect", insert=True)
+    def _search_nothing(connection: Any, _: Any) -> None:
+        # SQLAlchemy asks the first connection for the schema, by a function that others may have made as well.
+        connection.execute("SET search_path = pg_catalog")
+        connection.commit()
+
     @sa.event.listens_for(engine, "connect")
     def _connect(connection: Any, _: Any) -> None:
+        connection.execute("RESET search_path")
         # The server waits for ever, and any role of the database may hold the lock of those who upgrade it.
         connection.execute(f"SET lock_timeout = {round(1000 * BUSY_SECONDS)}")
         # A role, a database or PGOPTIONS may ask for fewer digits, and every time would be read back rounded.
@@ -360,12 +367,17 @@ def _open_postgresql(text: str) -> Store:
 
 
 _FOREIGN = """
-    WITH place AS (
-        SELECT n.oid, n.nspname, s.nth
+    WITH RECURSIVE place AS (
+        SELECT n.oid, n.nspname, n.nspowner, s.nth
         FROM unnest(CAST(:schemas AS text[])) WITH ORDINALITY AS s(name, nth) JOIN pg_namespace n ON n.nspname = s.name
     ), ours AS (
         SELECT DISTINCT ON (c.relname) c.relname AS name, c.oid FROM place p JOIN pg_class c ON c.relnamespace = p.oid
         WHERE c.relname = ANY (CAST(:names AS text[])) ORDER BY c.relname, p.nth
+    ), reached AS (
+        SELECT name, oid FROM ours
+        UNION SELECT c.relname, c.oid FROM reached r JOIN (
+            SELECT confrelid, conrelid FROM pg_constraint UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
+        ) AS k(upper, lower) ON k.upper = r.oid JOIN pg_class c ON c.oid = k.lower
     ), writer AS (
         SELECT r.oid FROM pg_roles r JOIN ours t ON t.name = 'experiments'
         WHERE has_table_privilege(r.oid, t.oid, 'UPDATE')
@@ -378,24 +390,29 @@ _FOREIGN = """
         AND NOT pg_has_role(r.oid, own.oid, 'MEMBER')
     )
     SELECT s.rolname, 'made the table ' || t.name
-    FROM ours t JOIN pg_class c ON c.oid = t.oid JOIN stranger s ON s.oid = c.relowner WHERE NOT s.ours
+    FROM reached t JOIN pg_class c ON c.oid = t.oid JOIN stranger s ON s.oid = c.relowner
+    WHERE NOT s.ours AND (t.oid IN (SELECT oid FROM ours) OR NOT s.writes)
     UNION ALL SELECT s.rolname, 'made a trigger of the table ' || t.name
-    FROM ours t JOIN pg_trigger g ON g.tgrelid = t.oid JOIN pg_proc f ON f.oid = g.tgfoid
+    FROM reached t JOIN pg_trigger g ON g.tgrelid = t.oid JOIN pg_proc f ON f.oid = g.tgfoid
     JOIN stranger s ON s.oid = f.proowner WHERE NOT s.writes
-    UNION ALL SELECT s.rolname, 'may make triggers of the table ' || t.name
-    FROM ours t JOIN stranger s ON has_table_privilege(s.oid, t.oid, 'TRIGGER') WHERE s.comes AND NOT s.writes
+    UNION ALL SELECT s.rolname, 'may make triggers of or references to the table ' || t.name
+    FROM reached t JOIN pg_roles maker ON NOT maker.rolsuper AND (
+        has_table_privilege(maker.oid, t.oid, 'TRIGGER') OR has_any_column_privilege(maker.oid, t.oid, 'REFERENCES')
+    ) JOIN stranger s ON pg_has_role(s.oid, maker.oid, 'MEMBER') WHERE s.comes AND NOT s.writes
     UNION ALL SELECT s.rolname, 'made the function ' || f.proname
     FROM place p JOIN pg_proc f ON f.pronamespace = p.oid JOIN stranger s ON s.oid = f.proowner WHERE NOT s.writes
     UNION ALL SELECT s.rolname, 'made the operator ' || o.oprname
     FROM place p JOIN pg_operator o ON o.oprnamespace = p.oid JOIN stranger s ON s.oid = o.oprowner WHERE NOT s.writes
     UNION ALL SELECT s.rolname, 'may create functions in the schema ' || p.nspname
-    FROM place p JOIN pg_roles maker ON NOT maker.rolsuper AND has_schema_privilege(maker.oid, p.oid, 'CREATE')
+    FROM place p JOIN pg_roles maker ON NOT maker.rolsuper
+    AND (maker.oid = p.nspowner OR has_schema_privilege(maker.oid, p.oid, 'CREATE'))
     JOIN stranger s ON pg_has_role(s.oid, maker.oid, 'MEMBER') WHERE s.comes AND NOT s.writes
     LIMIT 1
 """
 """Roles without rights in this store whose triggers, functions or operators our statements would call.
 
-A role counts as what it can become, also where it does not inherit.
+A role counts as what it can become, also where it does not inherit. Deleting a row reaches the tables that refer to its
+table, and PostgreSQL before 18 runs their triggers with the rights of whoever deletes.
 """
 
 
