@@ -59,6 +59,18 @@ def written_whole(path: Path, sync: bool = False) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def check_link(path: Path, fix: str) -> None:
+    """Refuse to write through a link of another user, who would choose which file is written.
+
+    Raises
+    ------
+    UserError
+        If the path is one.
+    """
+    if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
+        raise UserError(f"{path} is a link of another user", fix)
+
+
 def current_folder() -> Path:
     """Give the working folder, also one that is gone: programs start in it, and only what is relative to it fails."""
     try:
@@ -151,12 +163,29 @@ def check_above(path: Path, noun: str, *, group: bool = False) -> None:
     cure = "or name a folder where only you can write, in STRIPEWISE_HOME"
     for folder in (path, *path.parents):
         about = folder.stat()
-        if not group and about.st_uid not in (os.getuid(), 0, _NOBODY):
+        foreign = about.st_uid not in (os.getuid(), 0, _NOBODY)
+        if not group and foreign:
             raise UserError(f"user {about.st_uid} owns {folder}, and could exchange {noun} {path}", cure[3:])
         trusted = group or _own_group(folder, about.st_gid)
         writers = about.st_mode & (stat.S_IWOTH if trusted else stat.S_IWOTH | stat.S_IWGRP)
-        if writers and not about.st_mode & stat.S_ISVTX:
+        # Only from its owner does the sticky bit keep nothing.
+        if writers and (foreign or not about.st_mode & stat.S_ISVTX):
             raise UserError(f"others can write {folder}, and so exchange {noun} {path}", f"chmod go-w {folder}, {cure}")
+
+
+def make_own_folder(path: Path, noun: str) -> None:
+    """Make a folder, and refuse one that another user made before, or could exchange: scripts in it are run.
+
+    Raises
+    ------
+    UserError
+        If another user could change what lies in it.
+    OSError
+        If it cannot be made.
+    """
+    make_folder(path)
+    check_own(path, noun)
+    check_above(path.resolve(), noun, group=True)
 
 
 def _own_group(folder: Path, number: int) -> bool:

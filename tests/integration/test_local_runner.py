@@ -221,7 +221,7 @@ def test_a_full_disk_keeps_the_experiment(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", small], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=256k,mode=0700", "none", small], capture_output=True, check=False
     )
     require(mounted.returncode == 0, "mounting is not allowed here")
     try:

@@ -22,6 +22,7 @@ from stripewise.desk.cli.plan_run import plan_in
 from stripewise.desk.client.transport import _OverSocket, default_socket
 from stripewise.desk.server.commands import _write_secret, data_folder
 from stripewise.diagnose.causes.models import load
+from stripewise.diagnose.site import TableWriter
 from stripewise.engine.folders import folder_alone, make_runs_folder
 from stripewise.errors import StripewiseError, UserError
 from stripewise.models.artifact.file import read_artifact
@@ -31,6 +32,7 @@ from stripewise.output.html import save_text
 from stripewise.ownership import check_above, check_own, checked_model, make_folder
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.local.scratch import Scratch
+from stripewise.runners.registry import make_runner
 from stripewise.store.opening import default_path, open_store
 from tests.conftest import require
 
@@ -89,6 +91,8 @@ def test_a_link_of_another_user_does_not_choose_what_is_written(tmp_path: Path) 
     os.lchown(link, 12345, 12345)
     with pytest.raises(UserError, match="is a link of another user; choose another file"):
         write_text(link, "stripewise-plan 1\n")
+    with pytest.raises(UserError, match="is a link of another user; choose another file with --table"):
+        TableWriter(link)
     assert (tmp_path / "passwd").read_text() == "own link\n"
 
 
@@ -333,6 +337,53 @@ def test_a_data_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
     os.chown(folder, 65534, 65534)
     with pytest.raises(UserError, match=r"the data folder .* belongs to another user"):
         data_folder(folder)
+
+
+def test_runs_are_not_carried_out_in_a_folder_that_another_user_has_made(tmp_path: Path) -> None:
+    """Where everyone may write, another user can take the name of an experiment's folder, and exchange its scripts."""
+    require(os.getuid() == 0, "giving a folder to another user needs root")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    experiment = Experiment(command=["true"], setup=[":"])
+    make_runner(experiment, shared / "ab12").prepare()
+    assert stat.S_IMODE((shared / "ab12").stat().st_mode) == 0o700
+    os.chown(shared / "ab12", 65534, 65534)
+    with pytest.raises(UserError, match=r"the folder of the runs .* belongs to another user \(65534\)"):
+        make_runner(experiment, shared / "ab12").prepare()
+    os.chown(shared, 1, 1)
+    with pytest.raises(UserError, match=f"others can write {shared}, and so exchange"):
+        make_runner(experiment, shared / "cd34").prepare()
+
+
+def test_an_array_writes_through_no_link_in_a_folder_that_another_user_has_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("sbatch", "sacctmgr", "scontrol", "squeue"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 7\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    campaign, precious = tmp_path / "small.toml", tmp_path / "precious"
+    campaign.write_text(
+        'name = "small"\nexecutable = "/bin/true"\noperations = ["write"]\nstacks = ["romio"]\n'
+        'launcher = ["srun", "-N", "{nodes}", "-n", "{processes}"]\n'
+        '[[workload]]\nname = "nodes"\nrole = "nodes"\nvalues = [1]\n'
+        '[[workload]]\nname = "file_size"\nrole = "file_size"\nvalues = ["8 MiB"]\n'
+        '[[tunable]]\nname = "romio_cb_write"\nvalues = ["enable", "disable"]\n'
+    )
+    precious.write_text("precious")
+    folder = tmp_path / "kept-array"
+    folder.mkdir(0o700)
+    (folder / "array.sbatch").symlink_to(precious)
+    words = ["site", "profile", str(campaign), "--folder", str(tmp_path), "--journal", str(tmp_path / "kept")]
+    words += ["--out", str(tmp_path / "t"), "--array", "1", "--yes"]
+    assert main(words) == 0, capsys.readouterr().err
+    assert precious.read_text() == "precious" and not (folder / "array.sbatch").is_symlink()
+    require(os.getuid() == 0, "giving a folder to another user needs root")
+    os.chown(folder, 65534, 65534)
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "belongs to another user (65534)" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_regular_one_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

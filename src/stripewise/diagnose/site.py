@@ -21,6 +21,7 @@ from stripewise.diagnose.finding import LIMITS, RULES, Finding, Severity, Thresh
 from stripewise.diagnose.rules.files import seconds_a_byte
 from stripewise.errors import StripewiseError
 from stripewise.observe.activity import Activity
+from stripewise.ownership import check_link
 from stripewise.plugins import import_all
 
 ENTRY_POINTS = "stripewise.findings"
@@ -254,6 +255,7 @@ class TableWriter:
     """
 
     def __init__(self, path: Path) -> None:
+        check_link(path, "choose another file with --table")
         try:
             self._file: TextIO = path.open("w", encoding="utf-8", newline="", errors="backslashreplace")
         except OSError as error:

@@ -31,6 +31,7 @@ from stripewise.interpreter import PROBING, Probing, inherit_environment
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import Conditions, kinds_of
 from stripewise.observe.record_reading import read_record
+from stripewise.ownership import make_own_folder
 from stripewise.requests.experiment import OWN_LAYER, Experiment, Replay, parameters_of
 from stripewise.requests.policy import load_policy
 from stripewise.requests.site import site_allowances
@@ -522,6 +523,7 @@ class ProgramRunner(Runner):
         """Check the command, find its MPI, build or find the runtime; see :class:`Runner`."""
         self._check()
         self._found = find(self.experiment, self.environment, self.cwd, self.runtime)
+        self._own_folder()
         return self._describe(self._found.preflight, self._found)
 
     def inspect(self) -> Preflight:
@@ -571,6 +573,16 @@ class ProgramRunner(Runner):
 
     def _check(self) -> None:
         """Refuse what the runs of this runner cannot have."""
+
+    def _own_folder(self) -> None:
+        """Make the folder of the runs, before another user can where everyone may write: its scripts are run."""
+        try:
+            make_own_folder(self.folder, "the folder of the runs")
+        except OSError as error:
+            raise StripewiseError(
+                f"cannot make {self.folder} for the runs' output: {error.strerror}",
+                "make room or choose another folder with 'scratch', then continue with: stripewise resume ID",
+            ) from error
 
     def _describe(self, preflight: Preflight, found: Found | None) -> Preflight:
         """Add to a preflight what the runs of this runner are; ``found`` is None where the program was not found."""

@@ -55,7 +55,7 @@ from stripewise.observe.objectives import parse_objective
 from stripewise.output import markup
 from stripewise.output.html import save_text
 from stripewise.output.model_pages import evaluation_page
-from stripewise.ownership import make_folder
+from stripewise.ownership import make_own_folder, written_whole
 from stripewise.requests.campaign import Campaign, campaign_text, load_campaign
 from stripewise.requests.campaign_points import Points
 from stripewise.requests.policy import load_policy
@@ -217,9 +217,10 @@ def _submit_array(asked: Measuring, out: Path, wanted: _Array, *, yes: bool, dry
             sys.stdout.write(text)
         return
     check_cost(worst, policy, None, lambda question: yes or ask(question, json_output))
-    make_folder(array.logs)
+    make_own_folder(array.logs, "the folder of the array")
     path = beside / "array.sbatch"
-    path.write_text(text, "utf-8")
+    with written_whole(path) as whole:
+        whole.write_text(text, "utf-8")
     document["job"] = submit(path, queue.scheduler, queue.call)
     if json_output:
         print_json(document)

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from stripewise.desk.cli.plain import fold, show_controls
 from stripewise.errors import UserError
-from stripewise.ownership import is_special, take_from_others, written_whole
+from stripewise.ownership import check_link, is_special, take_from_others, written_whole
 from stripewise.sizes import format_duration
 
 _PIPE_WIDTH = 200
@@ -198,8 +198,7 @@ def write_text(path: Path, text: str, fix: str = "choose another file with --out
     """
     content = text.encode("utf-8", "surrogateescape")  # names of files may be in another encoding
     try:
-        if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
-            raise UserError(f"{path} is a link of another user", fix)
+        check_link(path, fix)
         if path.is_symlink() or is_special(path):
             path.write_bytes(content)
         else:
