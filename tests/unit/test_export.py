@@ -234,7 +234,7 @@ def test_lfs_lays_out_directories_and_takes_it_back():
     made = export(MIXED, "lfs", directory="/scratch/my run")
     assert f"lfs setstripe -c 8 -S {4 << 20} '/scratch/my run'\n" in made.text
     assert "setfattr -n ceph.dir.layout -v 'stripe_count=4 object_size=1073741824' '/scratch/my run'\n" in made.text
-    before = re.search(r"lfs getstripe --yaml -d '/scratch/my run' > (.*)", made.text)[1]
+    before = re.search(r"lfs getstripe --yaml -d '/scratch/my run' > (.*)[.][$][$] &&", made.text)[1]
     assert f"lfs setstripe --yaml {before} '/scratch/my run'" in made.undo
     assert "lfs setstripe -d '/scratch/my run'" in made.undo
     assert "setfattr -x ceph.dir.layout '/scratch/my run'" in made.undo
@@ -365,6 +365,20 @@ def test_the_layout_before_survives_a_second_run_and_another_directory(tmp_path)
         subprocess.run(["sh", "-e", "-c", text], cwd=tmp_path, env=environment, check=True)
     kept = [file.read_text() for file in tmp_path.glob("stripewise-before-*")]
     assert len(kept) == 2 and "what was before\n" in kept
+
+
+@pytest.mark.parametrize("ended", ["; exit 1", "; kill $$", " > /dev/full"])
+def test_a_layout_that_could_not_be_noted_stays(tmp_path, ended):
+    (tmp_path / "lfs").write_text(f'#!/bin/sh\n[ $1 = setstripe ] && echo "$*" >> laid || {{ cat laid{ended}; }}\n')
+    (tmp_path / "lfs").chmod(0o755)
+    (tmp_path / "laid").write_text("what was before\n")
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    text = export(LUSTRE, "lfs", directory="a").text
+    done = subprocess.run(["sh", "-c", text], cwd=tmp_path, env=environment, check=False)
+    assert done.returncode and (tmp_path / "laid").read_text() == "what was before\n"
+    (tmp_path / "lfs").write_text('#!/bin/sh\n[ $1 = setstripe ] && echo "$*" >> laid || cat laid\n')
+    subprocess.run(["sh", "-c", text], cwd=tmp_path, env=environment, check=True)
+    assert [file.read_text() for file in tmp_path.glob("stripewise-before-*.yaml")] == ["what was before\n"]
 
 
 def test_settings_of_several_groups_of_files_need_the_plan() -> None:

@@ -228,10 +228,12 @@ class Lustre(FileSystem):
         """
         name = "NAME" if place == "DIRECTORY" else hashlib.sha256(place.encode()).hexdigest()[:8]
         before = f"stripewise-before-{name}.yaml"
+        # Half a file, or none on a full disk, would be all that is left of the old layout.
+        note = f"lfs getstripe --yaml -d {place} > {before}.$$ && mv -f {before}.$$ {before}"
         return [
             "# keep this file, to undo it; it stays as it is if these lines run again:",
-            f"test -s {before} || lfs getstripe --yaml -d {place} > {before}",
-            " ".join([*self.command, *self.options(layout), place]),
+            f"test -s {before} || {{ {note}; }} &&",
+            " ".join(["   ", *self.command, *self.options(layout), place]),
         ], [
             f"lfs setstripe --yaml {before} {place}",
             f"# or, if the directory had no layout of its own: lfs setstripe -d {place}",
