@@ -316,6 +316,28 @@ def test_what_is_stored_comes_back_whatever_a_database_sets(server: Server, data
         assert store.trials(identifier)[0].runs[0].elapsed == 12.345678901234567
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE RULE kept AS ON UPDATE TO runs DO INSTEAD NOTHING",
+        "ALTER TABLE runs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; ALTER TABLE runs OWNER TO victim;"
+        "CREATE POLICY sees ON runs FOR SELECT USING (TRUE); CREATE POLICY adds ON runs FOR INSERT WITH CHECK (TRUE)",
+    ],
+    ids=["rule", "row security"],
+)
+def test_a_result_that_a_database_silently_drops_is_not_taken_for_kept(
+    server: Server, database: str, victim: str, statement: str
+) -> None:
+    server.sql(statement, "store")
+    with open_store(victim) as store:
+        identifier = store.create(Experiment())
+        claim = store.claim(identifier, "ada")
+        store.plan(identifier, claim, trial_of(0), run_of(0))
+        with refused(StoreError, "left run 0", "unchanged", "row security policy"):
+            store.accept(identifier, claim, result_of(0))
+        assert store.record(identifier).ended == 0
+
+
 def test_writers_that_stood_in_each_others_way_try_again(database: str) -> None:
     with open_store(database) as store:
         first, second = (store.create(Experiment()) for _ in range(2))

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from stripewise.errors import StoreError
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.store import base as rules
@@ -345,7 +346,7 @@ class SqlStore(Store):
                 text = connection.execute(_READ_FACTS, _of(identifier, run)).scalar_one()
                 earlier = codec.load(text, f"run {run} of experiment {identifier}")
                 values["facts"] = codec.dump({**earlier, **facts})
-            connection.execute(_CHANGE_RUN, {**_of(identifier, run), **values})
+            self._change_run(connection, identifier, run, values)
 
         self._database.write(work)
 
@@ -361,7 +362,7 @@ class SqlStore(Store):
             if again and found is not None and found.token == claim.token and found.state == run.state.value:
                 return
             self._check_open(connection, identifier, run.number, run.trial)
-            connection.execute(_CHANGE_RUN, {**_of(identifier, run.number), **row})
+            self._change_run(connection, identifier, run.number, row)
             self._touch(connection, identifier, _COUNT_ENDED)
 
         self._database.write(work)
@@ -392,6 +393,13 @@ class SqlStore(Store):
         row = self._run(connection, identifier, number)
         trial, state = (None, None) if row is None else (row.trial, State(row.state))
         rules.check_open(identifier, number, trial, state, result_of)
+
+    def _change_run(self, connection: sa.Connection, identifier: str, number: int, values: Mapping[str, Any]) -> None:
+        if connection.execute(_CHANGE_RUN, {**_of(identifier, number), **values}).rowcount != 1:
+            raise StoreError(
+                f"store {self._url} left run {number} of experiment {identifier} unchanged, without an error",
+                "remove the rule, trigger or row security policy of its table runs that withholds updates",
+            )
 
     def _touch(self, connection: sa.Connection, identifier: str, change: sa.Update = _CHANGE, /, **values: Any) -> None:
         now = self._database.now(connection)
