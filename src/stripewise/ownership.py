@@ -174,7 +174,7 @@ def check_above(path: Path, noun: str, *, group: bool = False) -> None:
 
 
 def make_own_folder(path: Path, noun: str) -> None:
-    """Make a folder, and refuse one that another user made before, or could exchange: scripts in it are run.
+    """Make a folder for what is run, and refuse one that another user made before, or could exchange.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from stripewise.desk.client.transport import default_socket, token_file
 from stripewise.engine.folders import state_folder
 from stripewise.engine.process import terminated_as_interrupted, user_name
 from stripewise.errors import UserError, import_optional
-from stripewise.ownership import check_own, make_folder
+from stripewise.ownership import make_folder, make_own_folder
 from stripewise.requests.policy import load_policy
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
@@ -275,9 +275,8 @@ def data_folder(given: Path | None) -> Path:
     """Make the folder for uploads, models and campaigns, and give its path."""
     folder = (given or state_folder() / "server").absolute()
     try:
-        make_folder(folder)
         # Stacks and campaigns lie there, which name settings and commands of programs.
-        check_own(folder, "the data folder")
+        make_own_folder(folder, "the data folder")
     except OSError as error:
         raise UserError(f"cannot make {folder}: {error.strerror}", "name another folder with --data") from error
     return folder
