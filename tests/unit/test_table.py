@@ -143,6 +143,21 @@ def test_shifted_rows_and_marks_of_spreadsheets(tmp_path):
         read_table(tmp_path / "t")
 
 
+def test_columns_of_one_name_and_a_repeat_beyond_64_bits_are_refused(tmp_path):
+    write_table(table(), tmp_path / "t")
+    header, first, *rest = (tmp_path / "t.csv").read_text("utf-8").splitlines()
+    column = header.rpartition(",")[2]
+    lines = [f"{header},{column}", *(f"{line},9" for line in (first, *rest))]
+    (tmp_path / "t.csv").write_text("\n".join(lines), "utf-8")
+    with pytest.raises(UserError, match=f"two columns are called '{column}'"):
+        read_table(tmp_path / "t")
+    cells = first.split(",")
+    cells[header.split(",").index("repeat")] = str(10**20)
+    (tmp_path / "t.csv").write_text("\n".join([header, ",".join(cells), *rest]), "utf-8")
+    with pytest.raises(UserError, match="row 1: repeat is too large"):
+        read_table(tmp_path / "t")
+
+
 def test_a_table_without_an_end_is_refused():
     with pytest.raises(UserError, match="/dev/zero is larger than 64 MiB"):
         read_rows(Path("/dev/zero"))

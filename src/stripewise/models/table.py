@@ -343,6 +343,8 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
             repeats[number] = int(_number(row.get(_REPEAT, 0), _REPEAT, where))
         except KeyError as error:
             raise UserError(f"{where} has no column {error}", "compare the TOML file with the CSV header") from error
+        except OverflowError as error:
+            raise UserError(f"{where}: {_REPEAT} is too large", "number the runs from 0") from error
         except TypeError as error:
             raise UserError(f"{where}: {error}", "give texts, numbers or booleans") from error
     count = len(schema.context)
@@ -441,7 +443,8 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     Raises
     ------
     UserError
-        If the file cannot be read, is larger than any table, or has a row of more or fewer cells than the header.
+        If the file cannot be read, is larger than any table, has two columns of one name, or a row of more or fewer
+        cells than the header.
     """
     # Spreadsheets put a mark before UTF-8, which does not belong to the first column's name.
     text = read_document(path, "table", _FILES, LARGEST_ROWS).removeprefix("\ufeff")
@@ -449,6 +452,8 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     rows: list[dict[str, str]] = []
     try:
         header = next(reader, [])
+        if twice := [name for name, count in Counter(filter(None, header)).items() if count > 1]:
+            raise UserError(f"{path}: two columns are called '{twice[0]}'", "rename one, or leave it out")
         for cells in filter(None, reader):
             if len(cells) != len(header):
                 what = f"{path}: line {reader.line_num} has more or fewer cells than the header"
