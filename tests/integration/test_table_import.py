@@ -115,6 +115,20 @@ def test_reports_of_the_runtime_bring_workload_and_hints(tmp_path: Path, capsys:
     assert len(table) == len(values) or "rows are left out, for they lack" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_a_number_without_end_in_one_file_hides_no_other(
+    digits: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (IOR.parent / "results" / "fio-3.json").read_text("utf-8")
+    for name, depth in (("a", "8"), ("b", "9" * digits)):
+        (tmp_path / f"{name}.json").write_text(text.replace('"iodepth" : "8"', f'"iodepth" : "{depth}"'), "utf-8")
+    given = ("--parameter", "io_depth", "--set", f"site={'9' * digits}", "--json")
+    assert run(tmp_path, "--out", tmp_path / "t", *given) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [line.partition(": ")[0] for line in document["unreadable"]] == [str(tmp_path / "b.json")] * (digits > 4300)
+    assert len(read_table(tmp_path / "t")) == document["rows"]
+
+
 def test_a_folder_of_darshan_logs_with_a_broken_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = importlib.util.find_spec("darshan")
     assert spec is not None and spec.origin is not None

@@ -70,7 +70,7 @@ def _parse_plain(text: str | None) -> int | float | str | bool | None:
     lowered = text.strip().lower()
     if lowered in ("true", "false"):
         return lowered == "true"
-    if re.fullmatch(r"-?\d+", lowered):
+    if re.fullmatch(r"-?\d{1,18}", lowered):
         return int(lowered)
     if re.fullmatch(r"-?\d*\.\d+(e-?\d+)?", lowered):
         return float(lowered)
@@ -176,7 +176,7 @@ def _role(name: str) -> str:
 
 def _column(name: str, role: str, rows: Sequence[Row]) -> Column:
     values = {repr(row[name]): row[name] for row in rows}.values()
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) and value < 2**63 for value in values)
     if numbers:
         ordered = sorted(values, key=float)
         wide = len(ordered) > 1 and float(ordered[0]) > 0 and float(ordered[-1]) / float(ordered[0]) >= 8
@@ -216,6 +216,9 @@ class Imported:
             self.unreadable.append(f"cannot read {path}: {error.strerror}; check the path")
         except StripewiseError as error:
             self.unreadable.append(str(error) if str(path) in error.what else f"{path}: {error}")
+        except (ValueError, RecursionError) as error:
+            # As of a number with more digits than Python reads; the other files are still good.
+            self.unreadable.append(f"{path}: {error}")
         else:
             self.rows += [{**row, "_file": str(path)} for row in found.rows]
             self.kinds[found.form] += 1
