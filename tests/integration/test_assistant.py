@@ -143,6 +143,7 @@ def test_what_the_service_refuses_is_refused_before_anybody_is_asked(tmp_path: P
                 server, person, name, **{**PROGRAM, "command": ["/bin/echo", "{t}"]}
             )
         assert "outside the folders" in call(server, person, "diagnose", log="/etc/passwd")
+        assert "cannot be followed" in call(server, person, "diagnose", log=f"{tmp_path}/{'long' * 99}")
         assert person.asked == []
 
 

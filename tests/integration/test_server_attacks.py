@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def routes(served: Running) -> list[tuple[str, str]]:
     ids=["none", "wrong", "empty", "basic", "sql", "long", "cookie-sql", "cookie-wrong"],
 )
 def test_no_route_lets_anybody_in_without_a_valid_token(served: Running, headers: dict[str, str]) -> None:
-    name = name_cookie(served.service.settings, "")
+    name = name_cookie(served.service, "")
     client = served.client(**{header: text.replace("NAME", name) for header, text in headers.items()})
     for method, path in routes(served):
         answer = client.request(method, path, json={})
@@ -122,9 +123,7 @@ def test_a_revoked_or_expired_token_is_none(served: Running) -> None:
     cookie, _ = tokens.begin_session(token)
     tokens.revoke(token.id)
     assert client.get("/api/me").status_code == 401
-    assert (
-        served.client(Cookie=f"{name_cookie(served.service.settings, '')}={cookie}").get("/api/me").status_code == 401
-    )
+    assert served.client(Cookie=f"{name_cookie(served.service, '')}={cookie}").get("/api/me").status_code == 401
     _, brief = tokens.create("eve2", "operator", seconds=-1.0)
     assert served.client(Authorization=f"Bearer {brief}").get("/api/me").status_code == 401
 
@@ -233,10 +232,15 @@ def test_the_login_leads_nowhere_else(served: Running, target: str) -> None:
 
 
 def test_a_cookie_belongs_to_one_service(tmp_path: Path) -> None:
-    one, other = (Settings(data=tmp_path / name, roots=(tmp_path,)) for name in ("one", "other"))
-    assert name_cookie(one, "") == name_cookie(one, "/node/n1") != name_cookie(other, "")
+    def service(data: str, store: str, secure_cookies: bool = False) -> Any:
+        settings = Settings(data=tmp_path / data, roots=(tmp_path,), secure_cookies=secure_cookies)
+        return SimpleNamespace(settings=settings, store=SimpleNamespace(url=f"sqlite:///{store}.db"))
+
+    one = service("one", "a")
+    assert name_cookie(one, "") == name_cookie(one, "/node/n1") != name_cookie(service("other", "a"), "")
+    assert name_cookie(one, "") != name_cookie(service("one", "b"), ""), "sessions are in the store"
     # Browsers take it only over TLS, for one host, and for all its paths.
-    behind = one.model_copy(update={"secure_cookies": True})
+    behind = service("one", "a", secure_cookies=True)
     assert name_cookie(behind, "") == "__Host-stripewise" != name_cookie(behind, "/node/n1")
 
 
@@ -257,7 +261,7 @@ def test_an_address_logs_in_once_and_is_noted(served: Running) -> None:
     token, _ = served.service.tokens.create("opener", "admin", 3600.0)
     address = f"/login?ticket={served.service.tickets.add(token)}"
     earlier = served.service.tokens.begin_session(token)[0]
-    first = served.client(Cookie=f"{name_cookie(served.service.settings, '')}={earlier}").get(address)
+    first = served.client(Cookie=f"{name_cookie(served.service, '')}={earlier}").get(address)
     assert first.status_code == 200 and "HttpOnly" in first.headers["set-cookie"]
     assert first.headers["cache-control"] == "no-store" and first.headers["referrer-policy"] == "same-origin"
     assert served.service.tokens.session(earlier) is None, "a cookie that somebody planted ends"
@@ -267,7 +271,7 @@ def test_an_address_logs_in_once_and_is_noted(served: Running) -> None:
     assert "serve --open" in newest.subject and "ticket" not in newest.action + newest.subject
     late = served.service.tickets.add(token)
     served.service.tokens.revoke(token.id)
-    cookie = served.client().get(f"/login?ticket={late}").cookies.get(name_cookie(served.service.settings, ""))
+    cookie = served.client().get(f"/login?ticket={late}").cookies.get(name_cookie(served.service, ""))
     assert served.service.tokens.session(cookie or "") is None
 
 

@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from stripewise.desk.server import child as bounded
 from stripewise.desk.server.metrics import Metrics
 from stripewise.desk.server.problems import problem
-from stripewise.desk.server.service import BASE_PATH, EACH, SOCKET, Proxies, Service, Settings, peer_of
+from stripewise.desk.server.service import BASE_PATH, EACH, SOCKET, Proxies, Service, peer_of
 from stripewise.errors import StripewiseError
 from stripewise.store.service.tokens import LoginSession, Token
 
@@ -193,15 +193,16 @@ def is_csrf(given: str, csrf: str) -> bool:
     )
 
 
-def name_cookie(settings: Settings, prefix: str) -> str:
+def name_cookie(service: Service, prefix: str) -> str:
     """Give the name of the session's cookie below a prefix of addresses.
 
     Browsers share cookies between all ports of a host. With TLS and no prefix, ``__Host-`` keeps other hosts and plain
     HTTP from planting one. Else each service has a name of its own: two on one host do not end each other's sessions.
     """
-    if settings.secure_cookies and not prefix:
+    if service.settings.secure_cookies and not prefix:
         return "__Host-stripewise"
-    return f"stripewise_{hashlib.sha256(os.fsencode(settings.data.absolute())).hexdigest()[:12]}"
+    own = f"{service.settings.data.absolute()}\n{service.store.url}"
+    return f"stripewise_{hashlib.sha256(os.fsencode(own)).hexdigest()[:12]}"
 
 
 def cookie_of(headers: Headers, name: str) -> str:
@@ -287,7 +288,7 @@ class Guard:
         address = self._proxies.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
         asker = peer_of(address)
         scope.setdefault("state", {}).update(
-            nonce=nonce, address=address, prefix=prefix, cookie=name_cookie(self._service.settings, prefix)
+            nonce=nonce, address=address, prefix=prefix, cookie=name_cookie(self._service, prefix)
         )
         self._under_way[asker] += 1
 

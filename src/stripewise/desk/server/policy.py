@@ -105,6 +105,7 @@ def confine_path(path: Path, settings: Settings, what: str) -> Path:
         raise UserError(f"{what}: '{_show_text(str(path))}' is not an absolute path", "begin it with /")
     try:
         real = path.resolve()
+        special = real.exists() and not (real.is_file() or real.is_dir())
     except (OSError, RuntimeError) as error:
         raise UserError(f"{what}: '{_show_text(str(path))}' cannot be followed", "check the path") from error
     if not any(real.is_relative_to(folder) for folder in settings.folders):
@@ -113,7 +114,7 @@ def confine_path(path: Path, settings: Settings, what: str) -> Path:
             f"{what}: '{_show_text(str(path))}' is outside the folders of this service",
             "use a folder that --root names where the service starts",
         )
-    if real.exists() and not (real.is_file() or real.is_dir()):
+    if special:
         # Whoever opens a pipe waits until somebody writes to it.
         raise Refused(403, f"{what}: '{_show_text(str(path))}' is neither a file nor a folder", "use a regular file")
     return real
