@@ -231,6 +231,12 @@ def test_a_full_disk_keeps_the_experiment(tmp_path: Path) -> None:
         outcome = run(runner, launch())
         assert outcome.state is State.FINISHED
         assert any("No space left on device" in note for note in outcome.facts.notes)
+        command = ["bash", "-c", "echo rate: 1; head -c 1M /dev/zero; echo rate: 9"]
+        for kept in ("stdout", "stderr"):
+            (outcome.folder / kept).write_bytes(b"")  # type: ignore[operator]
+        printed = Experiment(command=command, objective="regex:rate: (.)")
+        with pytest.raises(StripewiseError, match=r"run 2: its output is not whole: cannot write .*; make room"):
+            run(LocalRunner(printed, small, Surroundings(cwd=tmp_path)), launch(2))
         with pytest.raises(
             StripewiseError, match=r"cannot write the run's folder .*No space left on device; make room"
         ):

@@ -124,6 +124,10 @@ class LocalRun:
         with ExitStack() as meters:
             metrics = [meters.enter_context(one.metered()) for one in objectives]
             ended = self._program(assembled)
+        if ended.lost and not ended.exit_code and not all(one.wall_time or one.reported for one in objectives):
+            # What is left of the output may hold another number than the last one, or none.
+            what = f"run {self.launch.number}: its output is not whole: {ended.lost}"
+            raise StripewiseError(what, "make room, then continue with: stripewise resume ID")
         report, missing = self._place.read_report(self.launch.program)
         failure = ""
         for number, line in enumerate((*self.launch.after, *around.after), start=1):

@@ -152,6 +152,8 @@ class Ended:
         What else there is to say: processes left behind, output left out.
     error : OSError or None
         Why it never started.
+    lost : str
+        Why output that was to be kept is not; empty if all is.
     """
 
     cause: Cause
@@ -160,6 +162,7 @@ class Ended:
     started: float
     notes: tuple[str, ...] = ()
     error: OSError | None = None
+    lost: str = ""
 
 
 @dataclass(frozen=True)
@@ -299,6 +302,7 @@ class Command:
             max(0.0, self._ended_at - began),
             started + (began - begin),
             (*strays, *self._output_notes(keepers)),
+            lost=next((keeper.trouble for keeper in keepers if keeper.trouble), ""),
         )
 
     # -- parts -----------------------------------------------------------------------------------------------
