@@ -371,6 +371,21 @@ def test_the_time_of_a_job_that_was_suspended_is_not_counted(slurm: Slurm, tmp_p
         )
 
 
+@pytest.mark.parametrize(("mark", "word"), [("SuspendTime", "suspended"), ("PreemptTime", "preempted")])
+def test_a_job_that_was_interrupted_between_two_looks_is_submitted_again(
+    slurm: Slurm, tmp_path: Path, mark: str, word: str
+) -> None:
+    """A preempted program that ends well when it is asked to was taken for a fast one."""
+    with runner_of(slurm, tmp_path, ["sh", "-c", "[ -e ran ] || { touch ran; sleep 1; }"]) as runner:
+        runner.start(launch())
+        until(runner, (tmp_path / "ran").exists)
+        fake_slurm.say(slurm.job(1), mark, "2026-11-30T19:49:38")
+        outcome = wait(runner)
+    note = f"the scheduler {word} its job, so its time says nothing (job 1): submitted again"
+    assert outcome.state is State.FINISHED and note in outcome.facts.notes
+    assert slurm.count == 2
+
+
 def test_a_job_that_is_through_is_not_taken_for_the_next_one(slurm: Slurm, tmp_path: Path) -> None:
     """The scheduler is away beyond the run's end, and then tells of it as if it still ran."""
     with runner_of(slurm, tmp_path, ["sh", "-c", "[ -e ran ] || { touch ran; sleep 3; }"]) as runner:

@@ -35,7 +35,6 @@ _BUSY = re.compile(
     re.IGNORECASE,
 )
 """What schedulers print when they may accept a later submission."""
-_SUSPENDED = "the scheduler suspended its job, so its time says nothing"
 _RETRY_SECONDS = 5.0
 _GRACE_CERTAIN = 5.0
 GRACE = 60.0
@@ -225,11 +224,12 @@ class BatchJob:
         A step that srun (22.05) starts while the controller is away waits 130 s, which says nothing about the settings.
         """
         began = read_start(self.place.path)
-        suspended = self._ticket is not None and self._queue.suspended(self._ticket)
         by_time = ended.cause in ("timeout", "bound") or self._objectives[0].wall_time
-        doubt = _SUSPENDED if suspended else ""
-        if by_time and began is not None and self._queue.away(began.time, began.time + ended.seconds):
-            doubt = doubt or "the scheduler did not answer while it ran, which its launcher may have waited for"
+        silent = by_time and began is not None and self._queue.away(began.time, began.time + ended.seconds)
+        interrupted = self._queue.interrupted(self._ticket) if self._ticket is not None else ""
+        why = f"the scheduler {interrupted} its job, so its time says nothing"
+        silence = "the scheduler did not answer while it ran, which its launcher may have waited for"
+        doubt = why if interrupted else silence if silent else ""
         if doubt and self._tries < self._request.batch.retries:
             self._charge(began, ended.seconds)
             self._submit_again(doubt)
@@ -245,8 +245,8 @@ class BatchJob:
             self._facts(began, ended.seconds),
             tuple(self._notes),
         )
-        if suspended and outcome.state is State.FINISHED:
-            return replace(outcome, state=State.FAILED, reason=_SUSPENDED)
+        if interrupted and outcome.state is State.FINISHED:
+            return replace(outcome, state=State.FAILED, reason=why)
         return outcome
 
     def _submit_again(self, why: str) -> None:

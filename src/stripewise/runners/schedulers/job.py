@@ -38,14 +38,15 @@ class Standing:
     lost : bool
         Whether the machine is at fault (a node failed, the job was preempted or is unknown), so that another try may
         work.
-    suspended : bool
-        Whether its processes stand still now, so that its time says nothing.
+    interrupted : str
+        ``suspended`` while its processes stand still, or were seen to; ``preempted`` if they were asked to end for
+        another job. Its time says nothing then, also where it ended well.
     """
 
     phase: JobPhase
     why: str = ""
     lost: bool = False
-    suspended: bool = False
+    interrupted: str = ""
 
 
 UNKNOWN = Standing(JobPhase.OVER, "the scheduler no longer knows its job, and it left no result", True)

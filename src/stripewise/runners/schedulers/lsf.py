@@ -76,7 +76,9 @@ class Lsf(Scheduler):
             phase = _PHASES.get(state, JobPhase.ACTIVE)
             why = next((str(entry[key]) for key in _REASONS if entry.get(key)), "")
             found[str(entry["JOBID"])] = Standing(
-                phase, why if phase is JobPhase.OVER else "", suspended=state in ("SSUSP", "USUSP")
+                phase,
+                why if phase is JobPhase.OVER else "",
+                interrupted="suspended" if state in ("SSUSP", "USUSP") else "",
             )
         return found
 

@@ -96,7 +96,7 @@ def _read_standing(job: dict[str, Any]) -> Standing:
     phase = _PHASES.get(letter, JobPhase.ACTIVE)
     status = job.get("Exit_status", 0)
     if phase is not JobPhase.OVER or not isinstance(status, int) or status == 0:
-        return Standing(phase, suspended=letter in ("S", "U"))
+        return Standing(phase, interrupted="suspended" if letter in ("S", "U") else "")
     if status < 0:
         return Standing(phase, f"PBS could not run its job (exit status {status})", True)
     if status > _SIGNALS:

@@ -48,7 +48,7 @@ class JobQueue:
         self._environment = {name: value for name, value in inherited.items() if not name.startswith(left_out)}
         self._standings: dict[Ticket, Standing] = {}
         self._submitting: set[str] = set()
-        self._suspended: set[Ticket] = set()
+        self._interrupted: dict[Ticket, str] = {}
         self._watching: threading.Event | None = None
         self._broken: Exception | None = None
         self._lock = threading.Lock()
@@ -179,10 +179,14 @@ class JobQueue:
             waiting = [(at, at + now - mark) for at, mark in self._asking if now - mark > _AWAY_SECONDS]
             return any(began <= until and ended >= since for began, ended in (*self._absences, *waiting))
 
-    def suspended(self, ticket: Ticket) -> bool:
-        """Whether a job was seen to stand still at some time."""
+    def interrupted(self, ticket: Ticket) -> str:
+        """Say how a job was interrupted at some time; see :class:`Standing`. Empty if it was not, or nobody knows."""
         with self._lock:
-            return ticket in self._suspended
+            seen = self._interrupted.get(ticket, "")
+        try:
+            return seen or self._looked_up(ticket.identifier).interrupted
+        except TransientError:
+            return ""
 
     def call(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run one of the scheduler's commands for a limited time, and remember when the daemon did not answer."""
@@ -269,8 +273,8 @@ class JobQueue:
             standing = found.get(ticket.identifier, Standing(JobPhase.OVER))
             with self._lock:
                 self._standings[ticket] = standing
-                if standing.suspended:
-                    self._suspended.add(ticket)
+                if standing.interrupted:
+                    self._interrupted[ticket] = standing.interrupted
                 self._drop_script(ticket.name)
 
     def _drop_script(self, name: str) -> None:

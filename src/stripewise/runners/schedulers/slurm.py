@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -65,7 +65,7 @@ def standing_of(state: str, reason: str = "") -> Standing:
     if word in _QUEUED:
         return Standing(JobPhase.QUEUED)
     if word not in _OVER:
-        return Standing(JobPhase.ACTIVE, suspended=word in ("STOPPED", "SUSPENDED"))
+        return Standing(JobPhase.ACTIVE, interrupted="suspended" if word in ("STOPPED", "SUSPENDED") else "")
     why, lost = _OVER[word]
     told = f" ({reason})" if why and reason not in ("", "None", "NonZeroExitCode") else ""
     return Standing(JobPhase.OVER, why + told, lost)
@@ -250,7 +250,11 @@ def _read_controlled(answer: Answer) -> Standing | None:
     if answer.returncode == 0:
         state = re.search(r"\bJobState=(\S+)", answer.stdout)
         reason = re.search(r"\bReason=(\S+)", answer.stdout)
-        return standing_of(state[1] if state else "", reason[1] if reason else "")
+        standing = standing_of(state[1] if state else "", reason[1] if reason else "")
+        # During a GraceTime, a preempted job still counts as running, and a program may end well when it is asked to.
+        marks = {"suspended": r"\bSuspendTime=\d", "preempted": r"\bPreemptTime=\d"}
+        found = next((word for word, mark in marks.items() if re.search(mark, answer.stdout)), "")
+        return replace(standing, interrupted=found or standing.interrupted)
     if not _FORGOTTEN.search(answer.stderr + answer.stdout):
         raise _make_failure(answer, "scontrol")
     return None
