@@ -32,13 +32,16 @@ class Slurm(JobQueue):
         self.calls: list[list[str]] = []
         self.over = False
         self.down = False
+        self.suspended = "None"
 
     def call(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         self.calls.append(list(words))
         if self.down:
             return subprocess.CompletedProcess(words, 1, "", "Unable to contact slurm controller")
         told = ""
-        if words[0] == "scontrol":
+        if words[:4] == ["scontrol", "--oneliner", "show", "job"]:
+            told = f"JobId=7 JobState=RUNNING SuspendTime={self.suspended} SecsPreSuspend=0"
+        elif words[0] == "scontrol":
             told = "\n".join(words[-1].split(","))
         elif words[0] == "scancel":
             self.steps = []
@@ -130,6 +133,24 @@ def test_a_run_whose_node_left_is_started_again_on_others(tmp_path: Path, enviro
     assert outcome.facts.node_list == "n3,n4"
     assert outcome.facts["resubmissions"] == 1
     assert outcome.facts.notes == ["node n2 went down: the run was started again on others"]
+
+
+@pytest.mark.parametrize("retries", [2, 0])
+def test_the_time_of_a_run_whose_allocation_was_suspended_is_not_counted(
+    tmp_path: Path, environment: dict[str, str], retries: int
+) -> None:
+    slurm = Slurm()
+    with runner_of(tmp_path, environment, slurm, "srun", "sh", "-c", "echo >> ran", retries=retries) as runner:
+        runner.prepare()
+        for number in range(2):
+            runner.start(launch(number))
+            if number == 0:
+                slurm.suspended = "2026-11-30T20:05:00"
+            outcome = collect(runner, 1)[number]
+            assert (outcome.state is State.FAILED) == (number == 0 and retries == 0), outcome.reason
+            if number == 0 and retries:
+                assert outcome.facts.notes[0] == "the scheduler suspended the allocation: the run was started again"
+    assert (tmp_path / "ran").read_text() == "\n" * (3 if retries else 2)
 
 
 def test_a_program_that_fails_is_not_blamed_on_its_nodes(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -72,6 +72,8 @@ class StepsRunner(LocalRunner):
         self._dead: set[int] = set()
         self._again: list[Launch] = []
         self._losses: dict[int, list[str]] = {}
+        self._suspension = ""
+        self._suspension_before: dict[int, str] = {}
 
     @property
     def capacity(self) -> int:
@@ -82,6 +84,7 @@ class StepsRunner(LocalRunner):
     def prepare(self) -> Preflight:
         """Look at the command and the allocation; see :class:`Runner`."""
         self._allocation = self._steps.allocation(self.environment, self._queue.call)
+        self._last_suspension()
         return super().prepare()
 
     def inspect(self) -> Preflight:
@@ -133,6 +136,7 @@ class StepsRunner(LocalRunner):
             raise StripewiseError(f"no nodes are free for run {launch.number}", "poll first")
         self._taken[launch.number] = slot
         self._launches[launch.number] = launch
+        self._suspension_before[launch.number] = self._suspension
         assert self._allocation is not None
         try:
             # Before the run starts: a later session ends its step by this.
@@ -230,6 +234,13 @@ class StepsRunner(LocalRunner):
                 losses.append(f"node {', '.join(down)} went down: the run was started again on others")
                 self._again.append(launch)
                 return None
+        suspended = self._suspension_before.pop(outcome.number) != self._last_suspension()
+        if suspended and len(losses) < self._batch.retries:
+            losses.append("the scheduler suspended the allocation: the run was started again")
+            self._again.append(launch)
+            return None
+        if suspended and outcome.state is State.FINISHED:
+            outcome = replace(outcome, state=State.FAILED, reason="the scheduler suspended the allocation")
         facts = outcome.facts.with_(
             nodes=self._size,
             node_list=",".join(self._slots[slot]),
@@ -248,6 +259,12 @@ class StepsRunner(LocalRunner):
         except TransientError:
             return ()
         return tuple(node for node in self._slots[slot] if node not in left)
+
+    def _last_suspension(self) -> str:
+        assert self._allocation is not None
+        with contextlib.suppress(TransientError):
+            self._suspension = self._steps.suspended(self._allocation.job, self._queue.call)
+        return self._suspension
 
     def _end(self, allocation: str, name: str) -> list[str]:
         """End the steps with a name and wait until they are over; give those that continue.

@@ -68,6 +68,10 @@ class Steps(ABC):
         """List the nodes that belong to an allocation now; one that went down leaves it, even if it comes back."""
 
     @abstractmethod
+    def suspended(self, allocation: str, call: Call) -> str:
+        """Give the time when an allocation was last suspended or resumed, as it is printed, or an empty text."""
+
+    @abstractmethod
     def is_over(self, allocation: str, call: Call) -> bool:
         """Whether an allocation is over, with all its steps."""
 

@@ -120,6 +120,14 @@ class SlurmSteps(Steps):
             raise TransientError(f"scontrol failed: {said}", "Slurm may be restarting")
         return names
 
+    def suspended(self, allocation: str, call: Call) -> str:
+        """Give the time of the last suspension; see :class:`Steps`."""
+        done = call(["scontrol", "--oneliner", "show", "job", allocation])
+        if done.returncode:
+            raise _make_failure(done, "scontrol")
+        found = re.search(r"\bSuspendTime=(\d\S*)", done.stdout)
+        return found[1] if found else ""
+
     def is_over(self, allocation: str, call: Call) -> bool:
         """Whether an allocation is over, with all its steps; see :class:`Steps`."""
         done = call(["squeue", "--noheader", "--states=all", "--jobs", allocation, f"--format={_FIELDS}"])
