@@ -23,7 +23,7 @@ from stripewise.desk.client.transport import _OverSocket, default_socket
 from stripewise.desk.server.commands import _write_secret, data_folder
 from stripewise.diagnose.causes.models import load
 from stripewise.diagnose.site import TableWriter
-from stripewise.engine.folders import folder_alone, make_runs_folder
+from stripewise.engine.folders import folder_alone, make_applied_folder, make_runs_folder
 from stripewise.errors import StripewiseError, UserError
 from stripewise.models.artifact.file import read_artifact
 from stripewise.models.files import Stored, write_model_file
@@ -358,6 +358,22 @@ def test_runs_are_not_carried_out_in_a_folder_that_another_user_has_made(tmp_pat
     os.chown(shared, 1, 1)
     with pytest.raises(UserError, match=f"others can write {shared}, and so exchange"):
         make_runner(experiment, shared / "cd34").prepare()
+
+
+def test_what_runs_leave_goes_into_no_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site may say /scratch/$USER, which another user can make before the user has one."""
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "scratch" / "me"))
+    made, why = make_applied_folder()
+    assert (made, why) == (tmp_path / "scratch" / "me" / "applied", "")
+    require(os.getuid() == 0, "giving a folder to another user needs root")
+    os.chown(made.parent, 65533, 65533)
+    made.parent.chmod(0o777)
+    elsewhere, why = make_applied_folder()
+    assert elsewhere.parent != made.parent and f"others can write {made.parent}" in why
+    made.parent.chmod(0o755)
+    os.chown(made, 65533, 65533)
+    elsewhere, why = make_applied_folder()
+    assert elsewhere.parent != made.parent and "belongs to another user (65533)" in why
 
 
 def test_an_array_writes_through_no_link_in_a_folder_that_another_user_has_made(

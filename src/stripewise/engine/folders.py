@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.ownership import check_above, make_folder
+from stripewise.ownership import check_above, make_folder, make_own_folder
 from stripewise.requests.site import site_folder
 from stripewise.runners.local.processes import Identity
 
@@ -43,8 +43,8 @@ def state_folder() -> Path:
 def make_applied_folder() -> tuple[Path, str]:
     """Make the folder of what commands without an experiment leave, and say why where it is not the usual one.
 
-    A state folder that is full or cannot be written keeps no program from starting: the folder for temporary files
-    takes its place.
+    A state folder that is full, cannot be written or is another user's keeps no program from starting: the folder for
+    temporary files takes its place.
 
     Raises
     ------
@@ -53,11 +53,13 @@ def make_applied_folder() -> tuple[Path, str]:
     """
     wanted = state_folder() / "applied"
     try:
-        make_folder(wanted)
+        make_own_folder(wanted, "the folder")
         with tempfile.TemporaryFile(dir=wanted) as file:
             # What is small may still find room.
             os.posix_fallocate(file.fileno(), 0, _ROOM)
         return wanted, ""
+    except UserError as error:
+        why = error.what
     except OSError as error:
         why = f"cannot write {wanted} ({error.strerror or error})"
     try:
