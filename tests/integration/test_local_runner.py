@@ -651,6 +651,14 @@ def test_a_run_without_its_report_is_failed_where_the_report_is_needed(mpich: Mp
     assert plain.facts["no_report"] == "the runtime wrote none"
 
 
+def test_a_full_disk_without_room_for_the_report_is_no_failure_of_settings(
+    mpich: Mpi, faults: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stripewise.runners.judge._FULL", 1 << 62)
+    with pytest.raises(StripewiseError, match=r"run 0: the runtime wrote none; the file system of .* is full; make"):
+        bench.run(*mpich.mpiexec(2), str(faults), "quit", objective="write_bandwidth")
+
+
 def test_a_report_cut_off_is_told(mpich: Mpi, faults: Path, bench: Bench) -> None:
     script = bench.cwd / "cut.sh"
     script.write_text(f'{mpich.launcher[0]} -n 1 {faults} ok; truncate -s 40 "$STRIPEWISE_REPORT"\n')

@@ -163,14 +163,16 @@ def _of_report(evidence: Evidence) -> tuple[State, str]:
 
 def _find_full(folder: Path) -> str:
     """Say if a file system is full, because programs seldom do."""
-    for path in (folder, Path.cwd()):
-        try:
-            state = os.statvfs(path)
-        except OSError:
-            continue
-        if state.f_bavail * state.f_frsize < _FULL:
-            return f" (the file system of {path} is full)"
-    return ""
+    return next((f" (the file system of {path} is full)" for path in (folder, Path.cwd()) if is_full(path)), "")
+
+
+def is_full(folder: Path) -> bool:
+    """Whether next to nothing can be written below a folder."""
+    try:
+        state = os.statvfs(folder)
+    except OSError:
+        return False
+    return state.f_bavail * state.f_frsize < _FULL
 
 
 _SHELL_SIGNAL = 128
