@@ -234,7 +234,7 @@ def test_lfs_lays_out_directories_and_takes_it_back():
     made = export(MIXED, "lfs", directory="/scratch/my run")
     assert f"lfs setstripe -c 8 -S {4 << 20} '/scratch/my run'\n" in made.text
     assert "setfattr -n ceph.dir.layout -v 'stripe_count=4 object_size=1073741824' '/scratch/my run'\n" in made.text
-    before = re.search(r"lfs getstripe --yaml -d '/scratch/my run' > (.*)[.][$][$] &&", made.text)[1]
+    before = re.search(r"lfs getstripe --yaml -d '/scratch/my run' > (.*)[.][$][$][)] &&", made.text)[1]
     assert f"lfs setstripe --yaml {before} '/scratch/my run'" in made.undo
     assert "lfs setstripe -d '/scratch/my run'" in made.undo
     assert "setfattr -x ceph.dir.layout '/scratch/my run'" in made.undo
@@ -367,6 +367,18 @@ def test_the_layout_before_survives_a_second_run_and_another_directory(tmp_path)
     assert len(kept) == 2 and "what was before\n" in kept
 
 
+def test_settings_are_written_through_no_link(tmp_path):
+    """In a folder that others can write, they may guess the name, and the shell's number in it."""
+    text = export(Plan((Setting(HINT, "cb_nodes", "2"),)), "shell").text
+    name = re.search(r"mv -f \S+ (\S+)", text)[1]
+    (tmp_path / "precious").write_text("precious")
+    planted = f"rm() {{ :; }}; ln -s precious {name}.$$; {text}"  # as one that is put there right after the removal
+    assert subprocess.run(["sh", "-ec", planted], cwd=tmp_path, check=False, capture_output=True).returncode
+    assert (tmp_path / "precious").read_text() == "precious" and not (tmp_path / name).exists()
+    subprocess.run(["sh", "-c", f"ln -s precious {name}.$$; {text}"], cwd=tmp_path, check=True)
+    assert (tmp_path / "precious").read_text() == "precious" and (tmp_path / name).read_text() == "cb_nodes 2\n"
+
+
 @pytest.mark.parametrize("ended", ["; exit 1", "; kill $$", " > /dev/full"])
 def test_a_layout_that_could_not_be_noted_stays(tmp_path, ended):
     (tmp_path / "lfs").write_text(f'#!/bin/sh\n[ $1 = setstripe ] && echo "$*" >> laid || {{ cat laid{ended}; }}\n')
@@ -391,7 +403,7 @@ def test_settings_of_several_groups_of_files_need_the_plan() -> None:
         held = "file b*\nhint cb_nodes 4\n" in made.text
         told = any("hint cb_nodes 4 for files b*" in line for line in made.cannot)
         assert held is not told, target
-    assert ".plan.$$ <<" in export(both, "shell").text and export(both, "hints").cannot
+    assert ".plan.$$) <<" in export(both, "shell").text and export(both, "hints").cannot
     for line in ("env X 1", "workload operation write"):
         with pytest.raises(UserError, match="before the second file line"):
             Plan.parse(f"{both.text()}{line}\n", "wrong")

@@ -188,7 +188,10 @@ def heredoc(path: str, content: str) -> list[str]:
     """Shell lines that write a file as a whole: another job of the folder may be reading it."""
     # Only a line feed ends a here-document's line; every line of a plan or hints file has two words at least.
     lines = content.removesuffix("\n").split("\n")
-    return [f"cat > {path}.$$ <<'END_OF_SETTINGS'", *lines, "END_OF_SETTINGS", f"mv -f {path}.$$ {path}"]
+    part = f"{path}.$$"
+    # Under -C the shell writes through no link that another user of the folder has put there. A script with -e ends.
+    begin = f"(set -C; cat > {part}) <<'END_OF_SETTINGS' && mv -f {part} {path} || false"
+    return [f"rm -f {part}", begin, *lines, "END_OF_SETTINGS"]
 
 
 def join_lines(lines: Iterable[str]) -> str:

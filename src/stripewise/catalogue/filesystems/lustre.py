@@ -229,7 +229,8 @@ class Lustre(FileSystem):
         name = "NAME" if place == "DIRECTORY" else hashlib.sha256(place.encode()).hexdigest()[:8]
         before = f"stripewise-before-{name}.yaml"
         # Half a file, or none on a full disk, would be all that is left of the old layout.
-        note = f"lfs getstripe --yaml -d {place} > {before}.$$ && mv -f {before}.$$ {before}"
+        part = f"{before}.$$"
+        note = f"rm -f {part}; (set -C; lfs getstripe --yaml -d {place} > {part}) && mv -f {part} {before}"
         return [
             "# keep this file, to undo it; it stays as it is if these lines run again:",
             f"test -s {before} || {{ {note}; }} &&",
