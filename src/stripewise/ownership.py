@@ -18,6 +18,7 @@ PART = ".stripewise-"
 
 _NOBODY = 65534
 """Owner that the kernel shows for root of a container's host."""
+_HOME = "set STRIPEWISE_HOME to a folder that only you can write"
 
 
 def part_of(path: Path) -> Path:
@@ -141,7 +142,7 @@ def check_own(path: Path, noun: str) -> None:
         raise UserError(f"others can write {noun} {path}", f"check who changed it, then: chmod go-w {path}")
 
 
-def check_above(path: Path, noun: str, *, group: bool = False) -> None:
+def check_above(path: Path, noun: str, elsewhere: str = _HOME, *, group: bool = False) -> None:
     """Refuse a folder that others could exchange as a whole, since they can rename in it or in one above it.
 
     Parameters
@@ -150,6 +151,8 @@ def check_above(path: Path, noun: str, *, group: bool = False) -> None:
         A folder, without links.
     noun : str
         What it is, for the message.
+    elsewhere : str
+        How to name another folder.
     group : bool
         Whether the members of a group and the owners of the folders above are trusted.
 
@@ -160,21 +163,24 @@ def check_above(path: Path, noun: str, *, group: bool = False) -> None:
     OSError
         If a folder cannot be looked at.
     """
-    cure = "or name a folder where only you can write, in STRIPEWISE_HOME"
     for folder in (path, *path.parents):
         about = folder.stat()
         foreign = about.st_uid not in (os.getuid(), 0, _NOBODY)
         if not group and foreign:
-            raise UserError(f"user {about.st_uid} owns {folder}, and could exchange {noun} {path}", cure[3:])
+            raise UserError(f"user {about.st_uid} owns {folder}, and could exchange {noun} {path}", elsewhere)
         trusted = group or _own_group(folder, about.st_gid)
         writers = about.st_mode & (stat.S_IWOTH if trusted else stat.S_IWOTH | stat.S_IWGRP)
         # Only from its owner does the sticky bit keep nothing.
         if writers and (foreign or not about.st_mode & stat.S_ISVTX):
-            raise UserError(f"others can write {folder}, and so exchange {noun} {path}", f"chmod go-w {folder}, {cure}")
+            raise UserError(
+                f"others can write {folder}, and so exchange {noun} {path}", f"chmod go-w {folder}, or {elsewhere}"
+            )
 
 
-def make_own_folder(path: Path, noun: str) -> None:
+def make_own_folder(path: Path, noun: str, elsewhere: str = _HOME) -> None:
     """Make a folder for what is run, and refuse one that another user made before, or could exchange.
+
+    Parameters as for :func:`check_above`.
 
     Raises
     ------
@@ -185,7 +191,7 @@ def make_own_folder(path: Path, noun: str) -> None:
     """
     make_folder(path)
     check_own(path, noun)
-    check_above(path.resolve(), noun, group=True)
+    check_above(path.resolve(), noun, elsewhere, group=True)
 
 
 def _own_group(folder: Path, number: int) -> bool:

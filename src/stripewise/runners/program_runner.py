@@ -577,7 +577,7 @@ class ProgramRunner(Runner):
     def _own_folder(self) -> None:
         """Make the folder of the runs, before another user can where everyone may write: its scripts are run."""
         try:
-            make_own_folder(self.folder, "the folder of the runs")
+            make_own_folder(self.folder, "the folder of the runs", "choose another folder with 'scratch'")
         except OSError as error:
             raise StripewiseError(
                 f"cannot make {self.folder} for the runs' output: {error.strerror}",

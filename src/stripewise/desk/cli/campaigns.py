@@ -217,7 +217,7 @@ def _submit_array(asked: Measuring, out: Path, wanted: _Array, *, yes: bool, dry
             sys.stdout.write(text)
         return
     check_cost(worst, policy, None, lambda question: yes or ask(question, json_output))
-    make_own_folder(array.logs, "the folder of the array")
+    make_own_folder(array.logs, "the folder of the array", "choose another --journal")
     path = beside / "array.sbatch"
     with written_whole(path) as whole:
         whole.write_text(text, "utf-8")

@@ -276,7 +276,7 @@ def data_folder(given: Path | None) -> Path:
     folder = (given or state_folder() / "server").absolute()
     try:
         # Stacks and campaigns lie there, which name settings and commands of programs.
-        make_own_folder(folder, "the data folder")
+        make_own_folder(folder, "the data folder", "name another folder with --data")
     except OSError as error:
         raise UserError(f"cannot make {folder}: {error.strerror}", "name another folder with --data") from error
     return folder
