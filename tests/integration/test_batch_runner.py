@@ -24,6 +24,7 @@ from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.registry import make_runner
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.trial import Phase, State
+from tests.conftest import require
 from tests.fixtures import fake_slurm
 
 
@@ -543,6 +544,29 @@ def test_long_output_is_kept_at_both_ends(slurm: Slurm, tmp_path: Path, monkeypa
     assert text.startswith("1\n2\n")
     assert text.endswith("the end\n")
     assert "bytes of" in text
+
+
+def test_a_disk_that_is_full_for_a_while_counts_no_earlier_number(slurm: Slurm, tmp_path: Path) -> None:
+    require(os.geteuid() == 0, "mounting a small file system needs root")
+    (small := tmp_path / "runs").mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=0700", "none", small]
+    require(subprocess.run(words, capture_output=True, check=False).returncode == 0, "mounting is not allowed here")
+    fill = "[ -e ran ] || head -c 1M /dev/zero; touch ran; rm -f runs/full; echo rate: 9"
+    command = ["bash", "-c", f"echo rate: 1; head -c 64k /dev/zero > runs/full; {fill}"]
+    try:
+        with runner_of(slurm, tmp_path, command, objective="regex:rate: (.)") as runner:
+            runner.start(launch())
+            with pytest.raises(StripewiseError, match="run 0: its output is not whole: its job could not write all"):
+                wait(runner)
+        (small / "0" / "stdout").write_bytes(b"")
+        with runner_of(slurm, tmp_path, command, objective="regex:rate: (.)") as runner:
+            runner.reap(launch(attempt=1))
+            runner.start(launch(attempt=1))
+            outcome = wait(runner)
+        assert (outcome.state, "adopted" in outcome.facts) == (State.FINISHED, False)
+        assert (small / "0.1" / "stdout").read_text() == "rate: 1\nrate: 9\n"
+    finally:
+        subprocess.run(["umount", small], check=True)
 
 
 def test_variables_of_slurms_commands_hide_no_job(tmp_path: Path) -> None:

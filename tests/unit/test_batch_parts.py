@@ -116,6 +116,31 @@ def test_a_job_measures_by_a_clock_that_nobody_sets(tmp_path: Path) -> None:
         assert moved is not None and moved.ended.elapsed == pytest.approx(through.ended.elapsed, abs=0.2)
 
 
+@pytest.mark.parametrize(("size", "kept"), [(1 << 10, True), (1 << 20, False)])
+def test_a_job_says_whether_all_that_was_printed_is_kept(tmp_path: Path, size: int, kept: bool) -> None:
+    """A limit on files stands for a full disk; the program notices neither."""
+    command = ("bash", "-c", f"echo rate: 1; head -c {size} /dev/zero && echo rate: 9 || exit 3")
+    script = tmp_path / "job.sh"
+    script.write_text(job_script(Work(tmp_path, tmp_path, command, setup=("wait", "set -eu"), inside=Slurm.inside)))
+    line = f"ulimit -f 64; exec bash {script}"
+    subprocess.run(["bash", "-c", line], env={"PATH": "/usr/bin:/bin"}, check=True, timeout=30)
+    through = read_end(tmp_path)
+    assert through is not None
+    assert through.ended.exit_code == 0
+    assert (through.ended.lost == "") is kept
+    assert (tmp_path / "stdout").read_bytes().endswith(b"rate: 9\n") is kept
+    assert not [*tmp_path.glob("*.pipe"), *tmp_path.glob("*.open")]
+
+
+def test_what_is_left_running_keeps_no_job_waiting_for_its_output(tmp_path: Path) -> None:
+    text = job_script(Work(tmp_path, tmp_path, ("sh", "-c", "sleep 20 & echo x")))
+    text = text.replace("-le 100", "-le 4")
+    subprocess.run(["bash", "-c", text], env={"PATH": "/usr/bin:/bin"}, check=True, timeout=15)
+    through = read_end(tmp_path)
+    assert through is not None and not through.ended.lost
+    assert (tmp_path / "stdout").read_text() == "x\n"
+
+
 def test_what_a_hook_prints_writes_no_field_of_the_record(tmp_path: Path) -> None:
     line = r"printf 'gone\rcause exit\vcode 0\x1ccode 0' >&2; exit 3"
     text = job_script(Work(tmp_path, tmp_path, ("true",), before=(line,), inside=Slurm.inside))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.catalogue.carriers import RUNTIME
+from stripewise.errors import StripewiseError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import ObjectiveKind
@@ -22,6 +23,7 @@ from stripewise.sizes import format_seconds
 from stripewise.trial import State
 
 _FULL = 1 << 20
+_MAKE_ROOM = "make room, then continue with: stripewise resume ID"
 _HEAD = 1 << 16
 _UNLOADED = re.compile(r"^ERROR: ld\.so: object '(.+?)' from \S+ cannot be preloaded \((.+?)\): ignored", re.M)
 
@@ -64,15 +66,28 @@ class Evidence:
 
 
 def judge(evidence: Evidence) -> Outcome:
-    """Decide on the outcome of a run."""
+    """Decide on the outcome of a run.
+
+    Raises
+    ------
+    StripewiseError
+        If a full disk has kept away what would decide: that says nothing about the settings.
+    """
     ended = evidence.ended
+    if ended.lost and not ended.exit_code and not all(one.wall_time or one.reported for one in evidence.objectives):
+        # What is left of the output may hold another number than the last one, or none.
+        what = f"run {evidence.launch.number}: its output is not whole: {ended.lost}"
+        raise StripewiseError(what, _MAKE_ROOM)
     state, reason = _verdict(evidence)
     report, facts = evidence.report, evidence.facts
+    reporting = "STRIPEWISE_REPORT" in evidence.injection.environment
+    if state is State.FAILED and not ended.exit_code and reporting and report is None:
+        refuse_full(evidence.launch, evidence.place.path, evidence.missing)
     facts = facts.with_(nodes=(facts.nodes or 1) if report is None else report.job.nodes)
     if evidence.notes:
         facts = facts.with_(notes=list(evidence.notes))
     counted = "STRIPEWISE_PROCESSES" in evidence.injection.environment and evidence.launch.program
-    if report is None and ("STRIPEWISE_REPORT" in evidence.injection.environment or counted):
+    if report is None and (reporting or counted):
         facts = facts.with_(no_report=evidence.missing)
     if evidence.injection.carried:
         facts = facts.with_(carried=[entry.as_json() for entry in evidence.injection.carried])
@@ -163,10 +178,23 @@ def _of_report(evidence: Evidence) -> tuple[State, str]:
 
 def _find_full(folder: Path) -> str:
     """Say if a file system is full, because programs seldom do."""
-    return next((f" (the file system of {path} is full)" for path in (folder, Path.cwd()) if is_full(path)), "")
+    return next((f" (the file system of {path} is full)" for path in (folder, Path.cwd()) if _is_full(path)), "")
 
 
-def is_full(folder: Path) -> bool:
+def refuse_full(launch: Launch, folder: Path, lacking: str) -> None:
+    """Do not let a full disk count as a failure of the settings.
+
+    Raises
+    ------
+    StripewiseError
+        If next to nothing can be written below the folder, with what is lacking for that.
+    """
+    if _is_full(folder):
+        what = f"run {launch.number}: {lacking}; the file system of {folder} is full"
+        raise StripewiseError(what, _MAKE_ROOM)
+
+
+def _is_full(folder: Path) -> bool:
     """Whether next to nothing can be written below a folder."""
     try:
         state = os.statvfs(folder)

@@ -22,7 +22,7 @@ from stripewise.runners.batch.script import (
     read_start,
 )
 from stripewise.runners.injection import Injection
-from stripewise.runners.judge import Evidence, judge
+from stripewise.runners.judge import Evidence, judge, refuse_full
 from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.program_runner import Assembled
 from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
@@ -201,6 +201,8 @@ class BatchJob:
         if ended is not None:
             return self._judge(ended)
         assert self._ticket is not None
+        if not standing.why:
+            refuse_full(self.launch, self.place.path, "its job ended without leaving a result")
         began = read_start(self.place.path)
         seconds = max(0.0, time.time() - began.time) if began else 0.0
         self._charge(began, seconds)
@@ -306,7 +308,7 @@ def outcome_of(
             injection=injection,
             objectives=objectives,
             after=record.message,
-            notes=notes,
+            notes=(*notes, *([f"its output is not whole: {record.ended.lost}"] if record.ended.lost else [])),
             facts=RunFacts(cache=record.cache),
         )
     )
@@ -321,8 +323,11 @@ def finished_before(base: Path, launch: Launch) -> Scratch | None:
     """Give the folder of an earlier attempt with the same plan whose job finished after its tuner was gone."""
     for attempt in range(launch.attempt - 1, -1, -1):
         place = Scratch.of(base, replace(launch, attempt=attempt))
-        if read_end(place.path) is None:
+        through = read_end(place.path)
+        if through is None:
             continue
+        if through.ended.lost:
+            return None
         try:
             kept = json.loads(place.process.read_text("utf-8"))
         except (OSError, ValueError):

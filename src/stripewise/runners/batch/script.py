@@ -2,9 +2,10 @@
 
 Compute nodes do not need Python: bash and coreutils do the local runner's work. The script leaves two records in
 the run's folder, each written whole or not at all: ``began`` when it starts, ``ended`` when it finishes. The runner
-believes the records. The scheduler only tells it when no record will come any more. Before anything else the script
-makes the link ``owner`` to its job's number, and only one job can make it. A job that finds the link of another job, or
-of a runner that has given the run up, ends at once.
+believes the records. The scheduler only tells it when no record will come any more. What is printed goes through pipes,
+as in a local run: the processes that write it to the folder know whether the file system took all of it. Before
+anything else the script makes the link ``owner`` to its job's number, and only one job can make it. A job that finds
+the link of another job, or of a runner that has given the run up, ends at once.
 """
 
 from __future__ import annotations
@@ -44,11 +45,27 @@ __now() {{
     printf '%s %s' "${{t/,/.}}" "$u"
 }}
 __record() {{ cat > "$__folder/$1.part" && mv -f "$__folder/$1.part" "$__folder/$1"; }}
+__keep() {{ # In a process that ends with its pipe, not by a signal to the job, and for which no "wait" waits.
+    ( {{ trap '' HUP INT QUIT TERM USR1 USR2 XCPU
+        exec < "$__folder/$1.pipe"
+        if cat > "$__folder/$1"; then rm -f "$__folder/$1.open"
+        else mv -f "$__folder/$1.open" "$__folder/$1.lost"; cat; fi
+    }} > /dev/null 2>&1 & )
+}}
+__settle() {{ # What a program left behind may print for ever is waited for as long as in a local run.
+    local tries=0 name
+    exec > /dev/null 2>&1
+    while [ -e "$__folder/stdout.open" ] || [ -e "$__folder/stderr.open" ]; do
+        [ "$((tries += 1))" -le 100 ] && sleep 0.05 || break
+    done
+    for name in stdout stderr; do [ ! -e "$__folder/$name.lost" ] || __lost=$name; done
+}}
 __end() {{
     local said=${{3:-}}
+    __settle
     [ -z "${{__sessions:-}}" ] || rm -rf -- "$__sessions"
     printf '%s\\n' "job $__job" "cause $1" "code ${{2:-}}" "begin ${{__begin:-}}" "end ${{__end:-}}" \\
-        "job_begin $__job_begin" "job_end $(__now)" "cache ${{__cache:-unknown}}" \\
+        "job_begin $__job_begin" "job_end $(__now)" "cache ${{__cache:-unknown}}" "lost ${{__lost:-}}" \\
         "message ${{said//$'\\n'/ }}" | __record {ended}
     exit 0
 }}
@@ -68,10 +85,20 @@ if ! ln -s "$__job" "$__folder/{owner}" 2>/dev/null && [ "$(readlink "$__folder/
     echo "another job has this run" >&2
     exit 0
 fi
-rm -f "$__folder/{ended}" "$__folder"/report.json "$__folder"/report.json.[0-9]* "$__folder"/process-*
+rm -f "$__folder/{ended}" "$__folder"/report.json "$__folder"/report.json.[0-9]* "$__folder"/process-* \
+    "$__folder"/std???.open "$__folder"/std???.lost "$__folder"/std???.pipe
 printf '%s\\n' "job $__job" "nodes {nodes}" "list {list}" "restart {restarts}" \\
     "host $(hostname)" "time $__job_begin" | __record {began}
-exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null
+if mkfifo -m 600 "$__folder/stdout.pipe" "$__folder/stderr.pipe" &&
+    true > "$__folder/stdout.open" && true > "$__folder/stderr.open"; then
+    __keep stdout; __keep stderr
+    exec > "$__folder/stdout.pipe" 2> "$__folder/stderr.pipe" < /dev/null
+else
+    # Some file systems have no pipes.
+    rm -f "$__folder"/std???.open
+    exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null || __lost=all
+fi
+rm -f "$__folder"/std???.pipe
 """
 
 _SESSIONS = f"""\
@@ -289,7 +316,7 @@ def _program(work: Work) -> str:
     )
     return (
         f"__begin=$(__now)\n{command}\n__code=$?\n__end=$(__now)\n__cause=exit\n{limited}"
-        'exec > /dev/null 2>&1\n__trim "$__folder/stdout"; __trim "$__folder/stderr"\n'
+        '__settle\n__trim "$__folder/stdout"; __trim "$__folder/stderr"\n'
     )
 
 
@@ -386,9 +413,10 @@ def read_end(folder: Path) -> EndRecord | None:
     elapsed, seconds = _passed(begin, fields.get("end", "")), _passed(job_begin, fields.get("job_end", ""))
     causes = {"timeout": Cause.TIMEOUT, "bound": Cause.BOUND, "setup": Cause.SETUP}
     number = int(code) if code.isdigit() else None
+    lost = f"its job could not write all of it below {folder}" if fields.get("lost") and cause == "exit" else ""
     return EndRecord(
         cause,
-        Ended(causes.get(cause, Cause.EXIT), number, elapsed, _number(begin) or _number(job_begin)),
+        Ended(causes.get(cause, Cause.EXIT), number, elapsed, _number(begin) or _number(job_begin), lost=lost),
         seconds,
         fields.get("cache", "unknown"),
         fields.get("message", ""),

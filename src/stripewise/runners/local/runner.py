@@ -21,7 +21,7 @@ from stripewise.observe.objectives import kinds_of
 from stripewise.ownership import written_whole
 from stripewise.requests.experiment import Experiment
 from stripewise.runners import hooks
-from stripewise.runners.judge import Evidence, is_full, judge
+from stripewise.runners.judge import Evidence, judge
 from stripewise.runners.local.scratch import Scratch, own_sessions, quote_output, reap
 from stripewise.runners.local.supervision import DEFAULT_LIMIT, Cause, Command, CommandLimits, Ended, OrphanGuard
 from stripewise.runners.program.command import shell_line, substitute
@@ -124,10 +124,6 @@ class LocalRun:
         with ExitStack() as meters:
             metrics = [meters.enter_context(one.metered()) for one in objectives]
             ended = self._program(assembled)
-        if ended.lost and not ended.exit_code and not all(one.wall_time or one.reported for one in objectives):
-            # What is left of the output may hold another number than the last one, or none.
-            what = f"run {self.launch.number}: its output is not whole: {ended.lost}"
-            raise StripewiseError(what, "make room, then continue with: stripewise resume ID")
         report, missing = self._place.read_report(self.launch.program)
         failure = ""
         for number, line in enumerate((*self.launch.after, *around.after), start=1):
@@ -136,7 +132,7 @@ class LocalRun:
             except RunFailed as failed:
                 failure = failure or failed.what
         nodes = assembled.target.line.nodes
-        outcome = judge(
+        return judge(
             Evidence(
                 launch=self.launch,
                 place=self._place,
@@ -151,16 +147,6 @@ class LocalRun:
                 facts=RunFacts(cache=caches.state, nodes=nodes) if nodes else RunFacts(cache=caches.state),
             )
         )
-        reporting = "STRIPEWISE_REPORT" in assembled.injection.environment
-        if outcome.state is State.FAILED and not ended.exit_code and reporting and report is None:
-            self._check_room(missing)
-        return outcome
-
-    def _check_room(self, lacking: str) -> None:
-        """Do not let a full disk count as a failure of the settings."""
-        if is_full(self._place.path):
-            what = f"run {self.launch.number}: {lacking}; the file system of {self._place.path} is full"
-            raise StripewiseError(what, "make room, then continue with: stripewise resume ID")
 
     def _run(self, command: Command, on_start: Callable[[int], None]) -> Ended:
         with self._lock:
