@@ -138,7 +138,7 @@ def check_own(path: Path, noun: str) -> None:
     about = path.stat()
     if about.st_uid not in (os.getuid(), 0):
         raise UserError(f"{noun} {path} belongs to another user ({about.st_uid})", "use one of your own")
-    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if _others_can_write(path, about):
         raise UserError(f"others can write {noun} {path}", f"check who changed it, then: chmod go-w {path}")
 
 
@@ -168,10 +168,8 @@ def check_above(path: Path, noun: str, elsewhere: str = _HOME, *, group: bool = 
         foreign = about.st_uid not in (os.getuid(), 0, _NOBODY)
         if not group and foreign:
             raise UserError(f"user {about.st_uid} owns {folder}, and could exchange {noun} {path}", elsewhere)
-        trusted = group or _own_group(folder, about.st_gid)
-        writers = about.st_mode & (stat.S_IWOTH if trusted else stat.S_IWOTH | stat.S_IWGRP)
         # Only from its owner does the sticky bit keep nothing.
-        if writers and (foreign or not about.st_mode & stat.S_ISVTX):
+        if _others_can_write(folder, about, group) and (foreign or not about.st_mode & stat.S_ISVTX):
             raise UserError(
                 f"others can write {folder}, and so exchange {noun} {path}", f"chmod go-w {folder}, or {elsewhere}"
             )
@@ -194,8 +192,15 @@ def make_own_folder(path: Path, noun: str, elsewhere: str = _HOME) -> None:
     check_above(path.resolve(), noun, elsewhere, group=True)
 
 
-def _own_group(folder: Path, number: int) -> bool:
-    """Whether a folder's rights of its group are this user's alone: it is the private one, without another member.
+def _others_can_write(path: Path, about: os.stat_result, group: bool = False) -> bool:
+    """Whether a file or folder can be written by others than its owner, and its group unless that is trusted."""
+    if about.st_mode & stat.S_IWOTH:
+        return True
+    return bool(about.st_mode & stat.S_IWGRP) and not (group or _own_group(path, about.st_gid))
+
+
+def _own_group(path: Path, number: int) -> bool:
+    """Whether the rights of a group are this user's alone: it is the private one, without another member.
 
     With an access control list, they are the most that the users have whom the list names.
     """
@@ -206,7 +211,7 @@ def _own_group(folder: Path, number: int) -> bool:
     if group.gr_name != own or not {own}.issuperset(group.gr_mem):
         return False
     try:
-        os.getxattr(folder, "system.posix_acl_access")
+        os.getxattr(path, "system.posix_acl_access")
     except OSError:
         return True
     return False

@@ -307,11 +307,14 @@ def test_the_private_group_counts_for_nothing_with_others_in_it_or_in_a_list(
     monkeypatch.setattr(grp, "getgrgid", lambda number: own)
     shared, cache = tmp_path / "shared", tmp_path / "shared" / "native"
     cache.mkdir(parents=True)
-    shared.chmod(0o770)
+    shared.chmod(0o775)  # made under umask 002
     check_above(cache, "the folder")
+    check_own(shared, "the folder")
     own.gr_mem = ["stranger"]
     with pytest.raises(UserError, match="others can write"):
         check_above(cache, "the folder")
+    with pytest.raises(UserError, match="others can write the folder"):
+        check_own(shared, "the folder")
     own.gr_mem = [own.gr_name]
     check_above(cache, "the folder")
     entries = [(0x01, 7, -1), (0x02, 7, 65534), (0x04, 0, -1), (0x10, 7, -1), (0x20, 0, -1)]
