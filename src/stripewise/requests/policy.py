@@ -199,7 +199,7 @@ class Policy(BaseModel):
         Raises
         ------
         UserError
-            If a variable in it is not set.
+            If a variable in it is not set, or it is no absolute path: each working folder would be another one.
         """
         text = getattr(self.folders, name)
         if text is None:
@@ -208,7 +208,10 @@ class Policy(BaseModel):
             whole = string.Template(text).substitute(environment)
         except (KeyError, ValueError) as error:
             raise UserError(f"site file: folders.{name} = '{text}' names {error}, which is not set") from error
-        return Path(whole).expanduser()
+        folder = Path(whole).expanduser()
+        if not folder.is_absolute():
+            raise UserError(f"site file: folders.{name} = '{text}' is no absolute path", "let it begin with / or ~")
+        return folder
 
 
 def load_policy(environment: Mapping[str, str] = os.environ, path: Path = PATH) -> Policy:
