@@ -30,6 +30,12 @@ _OVER = {
     "PREEMPTED": ("its job was preempted", True),
     "REVOKED": ("its job was revoked", True),
 }
+_INTERRUPTED = {
+    "suspended": re.compile(r"\bSuspendTime=(\d\S*)"),
+    # During a GraceTime, a preempted job still counts as running, and a program may end well when it is asked to.
+    "preempted": re.compile(r"\bPreemptTime=(\d\S*)"),
+}
+"""How scontrol tells that a job does not run, or did not for a while, and when that was."""
 _FORGOTTEN = re.compile(r"Invalid job id", re.IGNORECASE)
 _AWAY = re.compile(r"contact|connect|communication|timed out|did not answer", re.IGNORECASE)
 
@@ -125,7 +131,7 @@ class SlurmSteps(Steps):
         done = call(["scontrol", "--oneliner", "show", "job", allocation])
         if done.returncode:
             raise _make_failure(done, "scontrol")
-        found = re.search(r"\bSuspendTime=(\d\S*)", done.stdout)
+        found = _INTERRUPTED["suspended"].search(done.stdout)
         return found[1] if found else ""
 
     def is_over(self, allocation: str, call: Call) -> bool:
@@ -259,9 +265,7 @@ def _read_controlled(answer: Answer) -> Standing | None:
         state = re.search(r"\bJobState=(\S+)", answer.stdout)
         reason = re.search(r"\bReason=(\S+)", answer.stdout)
         standing = standing_of(state[1] if state else "", reason[1] if reason else "")
-        # During a GraceTime, a preempted job still counts as running, and a program may end well when it is asked to.
-        marks = {"suspended": r"\bSuspendTime=\d", "preempted": r"\bPreemptTime=\d"}
-        found = next((word for word, mark in marks.items() if re.search(mark, answer.stdout)), "")
+        found = next((word for word, time in _INTERRUPTED.items() if time.search(answer.stdout)), "")
         return replace(standing, interrupted=found or standing.interrupted)
     if not _FORGOTTEN.search(answer.stderr + answer.stdout):
         raise _make_failure(answer, "scontrol")
