@@ -495,7 +495,10 @@ def test_a_second_job_of_the_same_run_does_nothing(slurm: Slurm, tmp_path: Path)
     assert (tmp_path / "ran").read_text() == "once\n"
 
 
-def test_the_result_of_a_job_that_outlived_its_tuner_is_taken(slurm: Slurm, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", ["", "SuspendTime"])
+def test_the_result_of_a_job_that_outlived_its_tuner_is_taken_unless_it_was_interrupted(
+    slurm: Slurm, tmp_path: Path, mark: str
+) -> None:
     command = ["sh", "-c", "echo once >> ran"]
     killed = runner_of(slurm, tmp_path, command)
     killed.start(launch())
@@ -504,18 +507,20 @@ def test_the_result_of_a_job_that_outlived_its_tuner_is_taken(slurm: Slurm, tmp_
     while not (tmp_path / "runs" / "0" / "ended").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    if mark:
+        fake_slurm.say(slurm.job(1), mark, "2026-11-30T19:49:38")
     with runner_of(slurm, tmp_path, command) as runner:
         runner.prepare()
         again = launch(attempt=1)
         runner.reap(again)
         runner.start(again)
-        [outcome] = runner.poll(5.0)
+        outcome = wait(runner)
         assert outcome.state is State.FINISHED
-        assert outcome.facts["adopted"]
+        assert ("adopted" in outcome.facts) is not bool(mark)
         changed = replace(again, plan=Plan(identifier="another"))
         runner.start(replace(changed, attempt=2))
         assert "adopted" not in wait(runner).facts
-    assert (tmp_path / "ran").read_text() == "once\nonce\n"
+    assert (tmp_path / "ran").read_text() == "once\n" * (3 if mark else 2)
     killed._under_way.clear()
     killed.close()
 

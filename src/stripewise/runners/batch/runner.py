@@ -108,7 +108,7 @@ class BatchRunner(ProgramRunner):
             raise StripewiseError(f"run {launch.number} is under way already", "poll or cancel it first")
         self.found  # noqa: B018  what is wrong with the command as such is raised
         before = finished_before(self.folder, launch)
-        if before is not None:
+        if before is not None and not self._interrupted(before):
             self._ready.append(self._adopted(launch, before))
             return
         self._tick()
@@ -242,6 +242,11 @@ class BatchRunner(ProgramRunner):
         clear_records(place.path)
         place.create({**ready.injection.files, SCRIPT: job_script(work)}, job.record())
         return job
+
+    def _interrupted(self, place: Scratch) -> bool:
+        """Whether the scheduler interrupted a job while no tuner was attached, as far as it still knows."""
+        began = read_start(place.path)
+        return began is not None and bool(self._queue.interrupted(self._queue.attach(began.job, place.job_name)))
 
     def _adopted(self, launch: Launch, place: Scratch) -> Outcome:
         """Take the result of a job that finished while no tuner was attached."""
