@@ -470,14 +470,21 @@ while IFS=$tab read sizes name; do # h5ls writes \\ before blanks
 done <<EOF
 $datasets
 EOF
+# NEW is there once it is whole, also where the copy is interrupted.
+part=$(mktemp -d "$new.XXXXXX")
+trap 'rm -rf "$part"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 {command}
+mv "$part/copy" "$new"
 """
 """Chunks for a tool that takes numbers: dimensions are known where the file is."""
 _DIMENSION = re.compile(r"[1-9]\d{0,18}|\*(/[1-9]\d{0,18})?")
 # nccopy leaves chunks below 8 KiB out, unless -M says otherwise.
 _RESHAPERS = {
-    "h5repack": ("x", '-l "${name#/}:CHUNK=$chunk"', 'h5repack "$@" "$old" "$new"'),
-    "nccopy": (",", '-c "${name#/}:$chunk"', 'nccopy -M 0 "$@" "$old" "$new"'),
+    "h5repack": ("x", '-l "${name#/}:CHUNK=$chunk"', 'h5repack "$@" "$old" "$part/copy"'),
+    "nccopy": (",", '-c "${name#/}:$chunk"', 'nccopy -M 0 "$@" "$old" "$part/copy"'),
 }
 
 
