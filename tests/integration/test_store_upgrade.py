@@ -100,7 +100,7 @@ def test_a_new_database_is_what_the_migrations_make_one_by_one() -> None:
         engine.dispose()
         return version, {name: " ".join(str(sql).split()) for name, sql in tables}
 
-    assert make(opening._create) == make(lambda connection: opening._migrate(connection, None, "here"))
+    assert make(opening._create) == make(lambda connection: opening._migrate(connection, None, "here", None))
 
 
 @pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: dump.stem)

@@ -96,7 +96,7 @@ _SILENT_SECONDS = 30
 _KINDS = "use sqlite:///FILE.db, postgresql://USER@HOST/DATABASE or journal:FOLDER"
 
 
-def upgrade(engine: sa.Engine, where: str) -> None:
+def upgrade(engine: sa.Engine, where: str, schema: str | None = None) -> bool:
     """Create the tables in an empty database, and upgrade older ones.
 
     Parameters
@@ -105,6 +105,13 @@ def upgrade(engine: sa.Engine, where: str) -> None:
         Whose transactions are writing ones from their beginning.
     where : str
         The store's address as it may be shown.
+    schema : str, optional
+        Of a database that has several: where the tables are, or will be.
+
+    Returns
+    -------
+    bool
+        Whether there was something to do.
 
     Raises
     ------
@@ -112,22 +119,23 @@ def upgrade(engine: sa.Engine, where: str) -> None:
         If the database belongs to another program, or a newer version of this one has written it.
     """
     with engine.connect() as connection:
-        if _version(connection, where) == HEAD:
-            return
+        if _version(connection, where, schema) == HEAD:
+            return False
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             # Of several that open an old database at once, one upgrades it.
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        version = _version(connection, where)
+        version = _version(connection, where, schema)
         if version is None and connection.dialect.name == "sqlite":
             _create(connection)
         elif version != HEAD:
-            _migrate(connection, version, where)
+            _migrate(connection, version, where, schema)
+    return True
 
 
-def _version(connection: sa.Connection, where: str) -> str | None:
+def _version(connection: sa.Connection, where: str, schema: str | None = None) -> str | None:
     """Give the schema's version, None for a database without our tables."""
-    tables = set(sa.inspect(connection).get_table_names())
+    tables = set(sa.inspect(connection).get_table_names(schema=schema))
     if VERSION_TABLE not in tables:
         # A file is ours alone; on a server, others may have tables beside ours.
         foreign = tables if connection.dialect.name == "sqlite" else tables & set(metadata.tables)
@@ -137,7 +145,7 @@ def _version(connection: sa.Connection, where: str) -> str | None:
                 "choose another file or database with --store",
             )
         return None
-    row = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).first()
+    row = connection.execute(sa.select(sa.table(VERSION_TABLE, sa.column("version_num"), schema=schema))).first()
     if row is None:
         raise StoreError(f"store {where} does not say its version", "restore a copy")
     return str(row[0])
@@ -163,7 +171,7 @@ def _statements() -> tuple[str, ...]:
     return tuple(made)
 
 
-def _migrate(connection: sa.Connection, version: str | None, where: str) -> None:
+def _migrate(connection: sa.Connection, version: str | None, where: str, schema: str | None) -> None:
     # Alembic takes longer to load than an upgraded store takes to open.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
@@ -172,7 +180,7 @@ def _migrate(connection: sa.Connection, version: str | None, where: str) -> None
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
+    config.attributes.update(connection=connection, schema=schema)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if version is not None and version not in known:
         raise StoreError(
@@ -361,84 +369,96 @@ def _open_postgresql(text: str) -> Store:
     engine = postgresql_engine(text)
     url = hide_password(engine.url)
     with explain_errors(url):
-        _check_owners(engine, url)
-        upgrade(engine.execution_options(writing=True), url)
+        engine, schema = _bind_schema(engine, url)
+        _check_strangers(engine, schema, url)
+        if upgrade(engine.execution_options(writing=True), url, schema):
+            # Who may create in the schema could have made a table since the check.
+            _check_strangers(engine, schema, url)
     return SqlStore(engine, url)
 
 
-_FOREIGN = """
-    WITH RECURSIVE place AS (
-        SELECT n.oid, n.nspname, n.nspowner, s.nth
-        FROM unnest(CAST(:schemas AS text[])) WITH ORDINALITY AS s(name, nth) JOIN pg_namespace n ON n.nspname = s.name
-    ), ours AS (
-        SELECT DISTINCT ON (c.relname) c.relname AS name, c.oid FROM place p JOIN pg_class c ON c.relnamespace = p.oid
-        WHERE c.relname = ANY (CAST(:names AS text[])) ORDER BY c.relname, p.nth
-    ), reached AS (
-        SELECT name, oid FROM ours
-        UNION SELECT c.relname, c.oid FROM reached r JOIN (
-            SELECT confrelid, conrelid FROM pg_constraint UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
-        ) AS k(upper, lower) ON k.upper = r.oid JOIN pg_class c ON c.oid = k.lower
-    ), writer AS (
-        SELECT r.oid FROM pg_roles r JOIN ours t ON t.name = 'experiments'
-        WHERE has_table_privilege(r.oid, t.oid, 'UPDATE')
-    ), stranger AS (
-        SELECT r.oid, r.rolname, r.rolcanlogin AND has_database_privilege(r.oid, d.oid, 'CONNECT') AS comes,
-               EXISTS (SELECT FROM writer w WHERE pg_has_role(r.oid, w.oid, 'MEMBER')) AS writes,
-               EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid AND m.member = own.oid) AS ours
-        FROM pg_roles r, pg_roles own, pg_database d
-        WHERE own.rolname = current_user AND d.datname = current_database() AND NOT r.rolsuper AND r.oid <> d.datdba
-        AND NOT pg_has_role(r.oid, own.oid, 'MEMBER')
-    )
-    SELECT s.rolname, 'made the table ' || t.name
-    FROM reached t JOIN pg_class c ON c.oid = t.oid JOIN stranger s ON s.oid = c.relowner
-    WHERE NOT s.ours AND (t.oid IN (SELECT oid FROM ours) OR NOT s.writes)
-    UNION ALL SELECT s.rolname, 'made a trigger of the table ' || t.name
-    FROM reached t JOIN pg_trigger g ON g.tgrelid = t.oid JOIN pg_proc f ON f.oid = g.tgfoid
-    JOIN stranger s ON s.oid = f.proowner WHERE NOT s.writes
-    UNION ALL SELECT s.rolname, 'may make triggers of or references to the table ' || t.name
-    FROM reached t JOIN pg_roles maker ON NOT maker.rolsuper AND (
-        has_table_privilege(maker.oid, t.oid, 'TRIGGER') OR has_any_column_privilege(maker.oid, t.oid, 'REFERENCES')
-    ) JOIN stranger s ON pg_has_role(s.oid, maker.oid, 'MEMBER') WHERE s.comes AND NOT s.writes
-    UNION ALL SELECT s.rolname, 'made the function ' || f.proname
-    FROM place p JOIN pg_proc f ON f.pronamespace = p.oid JOIN stranger s ON s.oid = f.proowner WHERE NOT s.writes
-    UNION ALL SELECT s.rolname, 'made the operator ' || o.oprname
-    FROM place p JOIN pg_operator o ON o.oprnamespace = p.oid JOIN stranger s ON s.oid = o.oprowner WHERE NOT s.writes
-    UNION ALL SELECT s.rolname, 'may create functions in the schema ' || p.nspname
-    FROM place p JOIN pg_roles maker ON NOT maker.rolsuper
-    AND (maker.oid = p.nspowner OR has_schema_privilege(maker.oid, p.oid, 'CREATE'))
-    JOIN stranger s ON pg_has_role(s.oid, maker.oid, 'MEMBER') WHERE s.comes AND NOT s.writes
-    LIMIT 1
-"""
-"""Roles without rights in this store whose triggers, functions or operators our statements would call.
+def _bind_schema(engine: sa.Engine, url: str) -> tuple[sa.Engine, str]:
+    """Choose the schema that holds the store, or will, and give an engine whose statements name it.
 
-A role counts as what it can become, also where it does not inherit. Deleting a row reaches the tables that refer to its
-table, and PostgreSQL before 18 runs their triggers with the rights of whoever deletes.
-"""
-
-
-def _check_owners(engine: sa.Engine, url: str) -> None:
-    """Refuse a database in which the code of somebody who has no rights in it would run with those of this user.
-
-    An operator or function for the types of a statement wins over PostgreSQL's own, which may first have to convert
-    them. So this check itself looks in PostgreSQL's own schema alone.
+    Statements find tables there, and functions, operators and types in PostgreSQL's own schema: whatever others create
+    elsewhere, these never call it.
     """
     with engine.connect() as connection:
-        schemas = connection.exec_driver_sql("SELECT pg_catalog.current_schemas(FALSE)").scalar_one()
+        # The name is read by itself: an operator that compares it could be another user's.
+        path = connection.exec_driver_sql("SELECT pg_catalog.current_schemas(FALSE)").scalar_one()
         connection.exec_driver_sql("SET LOCAL search_path = pg_catalog")
-        names = {"schemas": schemas, "names": [*metadata.tables, VERSION_TABLE]}
-        found = connection.execute(sa.text(_FOREIGN), names).first()
-    if found is not None:
+        named = [name for name in path if not name.startswith("pg_")]
+        held = [name for name in named if sa.inspect(connection).has_table(VERSION_TABLE, schema=name)]
+    if not named:
         raise StoreError(
-            f"{url}: another user ({found[0]}) {found[1]}",
-            "use a database in which no other role may: REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+            f"{url}: the user's search path names no schema that exists and may be used",
+            "grant the user all rights on a schema: GRANT ALL ON SCHEMA public TO USER",
         )
 
-    path = ",".join('"' + schema.replace('"', '""') + '"' for schema in schemas)
-
     @sa.event.listens_for(engine, "connect")
-    def _keep_path(connection: Any, _: Any) -> None:
-        # Who may create schemas could add one later that this user's search path names, such as one of the user's name.
-        connection.execute("SELECT pg_catalog.set_config('search_path', %s, FALSE)", [path])
+    def _search_nothing_else(connection: Any, _: Any) -> None:
+        connection.execute("SET search_path = pg_catalog")
         connection.commit()
 
     engine.dispose()
+    schema = [*held, *named][0]
+    return engine.execution_options(schema_translate_map={None: schema}), schema
+
+
+_STRANGERS = """
+    WITH ours AS (
+        SELECT c.oid, c.relname, c.relowner FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = :schema AND c.relname = ANY (CAST(:names AS text[]))
+    ), writer AS MATERIALIZED (
+        SELECT r.oid FROM pg_roles r JOIN ours t ON t.relname = 'experiments'
+        WHERE has_table_privilege(r.oid, t.oid, 'UPDATE')
+    ), stranger AS MATERIALIZED (
+        SELECT r.oid, r.rolname, EXISTS (SELECT FROM writer w WHERE pg_has_role(r.oid, w.oid, 'MEMBER')) AS writes
+        FROM pg_roles r, pg_database d WHERE d.datname = current_database() AND r.rolcanlogin AND NOT r.rolsuper
+        AND NOT pg_has_role(r.oid, d.datdba, 'MEMBER') AND NOT pg_has_role(r.oid, session_user, 'MEMBER')
+    ), might AS MATERIALIZED (
+        SELECT relowner AS maker, TRUE AS owns, 'owns the table ' || relname AS what FROM ours
+        UNION ALL SELECT nspowner, FALSE, 'owns the schema ' || nspname FROM pg_namespace WHERE nspname = :schema
+        UNION ALL SELECT r.oid, FALSE, 'may make triggers of or references to the table ' || t.relname
+        FROM ours t, pg_roles r WHERE NOT r.rolsuper AND (
+            has_table_privilege(r.oid, t.oid, 'TRIGGER') OR has_any_column_privilege(r.oid, t.oid, 'REFERENCES')
+        )
+    )
+    SELECT 'another user (' || s.rolname || ') ' || m.what FROM might m
+    JOIN stranger s ON pg_has_role(s.oid, m.maker, 'MEMBER') WHERE m.owns OR NOT s.writes
+    UNION ALL SELECT 'the table ' || t.relname || ' has a trigger that is not of Stripewise: ' || g.tgname
+    FROM ours t JOIN pg_trigger g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal
+    UNION ALL SELECT 'the table ' || t.relname || ' has rules or row security, which are not of Stripewise'
+    FROM ours t JOIN pg_class c ON c.oid = t.oid WHERE c.relhasrules OR c.relrowsecurity
+    UNION ALL SELECT 'a table that is not of Stripewise refers to the table ' || t.relname || ': ' || c.relname
+    FROM ours t JOIN pg_constraint k ON k.confrelid = t.oid JOIN pg_class c ON c.oid = k.conrelid
+    WHERE c.oid NOT IN (SELECT oid FROM ours)
+    LIMIT 1
+"""
+"""Who could have their own code called by our statements, and what would call code that is not ours.
+
+Only the tables themselves can: their triggers, rules, defaults and checks, and the triggers of tables that refer to
+them, which PostgreSQL before 18 runs with the rights of whoever deletes. Their owner makes these, and who has one of
+two rights; the schema's owner may put others in their place. A role counts as what it can become. A superuser, the
+database's owner, and who can become this user or them have its rights anyway; those who may change experiments can
+change what is run.
+"""
+
+
+def _check_strangers(engine: sa.Engine, schema: str, url: str) -> None:
+    """Refuse a store in whose tables others than those who write it could have a say.
+
+    Raises
+    ------
+    StoreError
+        With who or what it is.
+    """
+    with engine.connect() as connection:
+        names = [*metadata.tables, VERSION_TABLE]
+        found = connection.execute(sa.text(_STRANGERS), {"schema": schema, "names": names}).scalar()
+    if found is not None:
+        raise StoreError(
+            f"{url}: {found}",
+            "let the database's owner own the schema and its tables, and let readers only read; "
+            "or use a database of your own",
+        )

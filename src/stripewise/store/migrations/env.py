@@ -9,6 +9,7 @@ context.configure(
     connection=connection,
     target_metadata=metadata,
     version_table=VERSION_TABLE,
+    version_table_schema=context.config.attributes["schema"],
     # Both databases can undo the creation of a table, so an interrupted upgrade leaves the store as it was.
     transactional_ddl=True,
 )

@@ -17,16 +17,15 @@ depends_on = None
 
 def upgrade() -> None:
     """Add the columns, and read the gains from the results."""
-    op.add_column(
-        "experiments",
+    schema = op.get_context().version_table_schema
+    for column in (
         sa.Column("gain", sa.Double, nullable=False, server_default="0", comment="of the result, to sort by"),
-    )
-    op.add_column(
-        "experiments", sa.Column("tags", sa.Text, nullable=False, server_default="", comment="parted by commas")
-    )
-    op.add_column("experiments", sa.Column("remark", sa.Text, nullable=False, server_default=""))
+        sa.Column("tags", sa.Text, nullable=False, server_default="", comment="parted by commas"),
+        sa.Column("remark", sa.Text, nullable=False, server_default=""),
+    ):
+        op.add_column("experiments", column, schema=schema)
     connection = op.get_bind()
-    table = sa.table("experiments", sa.column("id"), sa.column("result"), sa.column("gain"))
+    table = sa.table("experiments", sa.column("id"), sa.column("result"), sa.column("gain"), schema=schema)
     found = connection.execute(sa.select(table.c.id, table.c.result).where(table.c.result.is_not(None))).all()
     for identifier, text in found:
         try:
