@@ -108,7 +108,8 @@ _WRITES = 'for new; do :; done; echo copy > "$new"'
 def test_an_export_copies_files_with_other_chunks(tool: str, tmp_path: Path) -> None:
     made = export(shaped("writers:fie*=*/2x3x*,2x9"), tool)
     assert "chunk_cache" in made.cannot[0] and len(made.cannot) == 1
-    listed = r"printf '/          Group\n/g/field  Dataset {10/Inf, 4, 8}\n/b Dataset {7, 7}\n'"
+    odd = "/a,b Dataset {7, 7}\n/c:d Dataset {7, 7}\n"  # the tools take , and : for ends of names
+    listed = rf"printf '/          Group\n/g/field  Dataset {{10/Inf, 4, 8}}\n{odd}/b Dataset {{7, 7}}\n'"
     for name, answer in (("h5ls", listed), (tool, f"{_WRITES}; echo $*")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{answer}\n")
         (tmp_path / name).chmod(0o755)
@@ -122,6 +123,8 @@ def test_an_export_copies_files_with_other_chunks(tool: str, tmp_path: Path) -> 
         "nccopy": "-M 0 -c g/field:5,3,8 -c b:2,7 old",
     }
     assert done.stdout.split()[:-1] == expected[tool].split()
+    kept = f"keeps its chunks: {tool} takes no name with a comma or a colon\n"
+    assert done.stderr == f"/a,b {kept}/c:d {kept}"
 
 
 def test_a_copy_has_the_chunks_and_the_same_data(tmp_path: Path) -> None:

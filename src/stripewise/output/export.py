@@ -451,6 +451,10 @@ listed=$(h5ls -r "$old")
 datasets=$(printf '%s\\n' "$listed" | sed -n "s|^\\($name\\)  *Dataset {{\\($sizes\\)}}.*|\\3$tab\\1|p")
 set --
 while IFS=$tab read sizes name; do # h5ls writes \\ before blanks
+    case $name in *[,:]*)
+        echo "$name keeps its chunks: {tool} takes no name with a comma or a colon" >&2
+        continue ;;
+    esac
     sizes=$(echo "$sizes" | tr -d ' ' | tr ',' ' ')
     case "$(echo "$sizes" | wc -w | tr -d ' ')=$name" in
 {cases}
@@ -506,7 +510,9 @@ def reshape(request: Request, tool: str) -> Export:
         cases.append(f"    {places}) shape={quote(' '.join(dimensions))} ;;")
     between, option, command = _RESHAPERS[tool]
     script = f"stripewise-{tool}.sh"
-    text = _RESHAPE.format(script=script, cases="\n".join(cases), between=between, option=option, command=command)
+    text = _RESHAPE.format(
+        script=script, tool=tool, cases="\n".join(cases), between=between, option=option, command=command
+    )
     return Export(
         text,
         "# the old file is as it was: use it again\n",
