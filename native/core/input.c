@@ -80,6 +80,13 @@ struct command {
     char *variables[];
 };
 
+typedef int (*clone_call)(int (*)(void *), void *, int, void *, ...);
+
+/* Not the program's own function of this name. */
+static clone_call clone_of_system(void) {
+    return sw_clone ? sw_clone : clone;
+}
+
 /* In the child that becomes the command. Handlers of the program must not run there. Descriptors are changed
  * by system calls: those of the C library may be ours, which would take them for the program's. */
 static int replace(void *given) {
@@ -108,8 +115,7 @@ static int attend(void *given) {
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     /* Ignored, it would leave no status. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-    pid_t child =
-        (sw_clone ? sw_clone : clone)(replace, command->stacks[1] + STACK, CLONE_VM | CLONE_VFORK, command);
+    pid_t child = clone_of_system()(replace, command->stacks[1] + STACK, CLONE_VM | CLONE_VFORK, command);
     atomic_store(&command->starts, 0);
     syscall(SYS_futex, &command->starts, FUTEX_WAKE, 1, NULL, NULL, 0);
     bool ended = child > 0 && syscall(SYS_wait4, child, &status, __WALL, NULL) == child;
@@ -149,8 +155,8 @@ static int run(char *const arguments[], mode_t mode, int output) {
     /* With the program's descriptors, so that it keeps none open that the program closes. If it is killed,
      * the kernel clears what is waited for. */
     const int shared = CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID;
-    pid_t child = (sw_clone ? sw_clone : clone)(attend, command->stacks[0] + STACK, shared, command, NULL,
-                                                NULL, &command->starts);
+    pid_t child =
+        clone_of_system()(attend, command->stacks[0] + STACK, shared, command, NULL, NULL, &command->starts);
     while (child > 0 && atomic_load(&command->starts))
         syscall(SYS_futex, &command->starts, FUTEX_WAIT, 1, NULL, NULL, 0);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
