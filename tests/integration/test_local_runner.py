@@ -28,6 +28,7 @@ from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
 from stripewise.runners.local import processes, scratch
 from stripewise.runners.local.runner import LocalRunner
+from stripewise.runners.local.supervision import Command, CommandLimits
 from stripewise.runners.program.mpi import SESSIONS
 from stripewise.runners.program_runner import Surroundings
 from stripewise.trial import Phase, State
@@ -245,6 +246,15 @@ def test_a_full_disk_keeps_the_experiment(tmp_path: Path) -> None:
         runner.close()
     finally:
         subprocess.run(["umount", small], check=True)
+
+
+def test_a_program_that_is_over_before_its_beginning_is_read_took_its_time(tmp_path: Path) -> None:
+    ready = os.pipe()
+    os.write(ready[1], f"{time.time() - 0.5:.6f}".replace(".", ",").encode())  # as bash writes it in some languages
+    outputs = (tmp_path / "stdout", tmp_path / "stderr")
+    command = Command(["true"], os.environ, run_id="x", outputs=outputs, cwd=tmp_path, limits=CommandLimits())
+    command.time_from(ready)
+    assert 0.5 <= command.run().elapsed < 5
 
 
 # -- setup lines and hooks -------------------------------------------------------------------------------------

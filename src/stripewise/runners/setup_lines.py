@@ -44,12 +44,14 @@ def write_script(
         Variables that win over what the setup lines set.
     command : sequence of str
     ready : int
-        File descriptor on which one byte says that the setup lines have finished.
+        File descriptor on which the time, or a full stop, says that the setup lines have finished.
     stdin : Path or None
         What the command reads; the setup lines read nothing.
     """
     source = "" if stdin is None else f" < {quote(str(stdin))}"
-    return write_prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {quote_all(command)}{source}\n"
+    # Before version 5, bash does not know the time.
+    told = f'printf %s "${{EPOCHREALTIME:-.}}" >&{ready}\nexec {ready}>&-\n'
+    return write_prologue(lines, exports) + told + f"exec {quote_all(command)}{source}\n"
 
 
 def write_prologue(lines: Sequence[str], exports: Mapping[str, str]) -> str:

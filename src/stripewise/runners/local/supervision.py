@@ -121,6 +121,8 @@ def last_line(text: str, width: int = 160) -> str:
 
 
 _DRAIN_SECONDS = 5.0
+_LATE_SECONDS = 10.0
+"""By which this process reads at the latest that a program has begun."""
 _SETTLE_SECONDS = 0.25  # a launcher may be gone some milliseconds before the last of its ranks
 
 
@@ -238,7 +240,9 @@ class Command:
         self._changed.set()
 
     def time_from(self, pipe: tuple[int, int]) -> None:
-        """Let the command's time begin when a byte is written to a pipe, instead of at once.
+        """Let the command's time begin when something is written to a pipe, instead of at once.
+
+        That may be the time of day: a program of a millisecond may be over before this process reads it.
 
         Parameters
         ----------
@@ -279,7 +283,8 @@ class Command:
         threading.Thread(target=self._await_exit, args=(process.pid,), daemon=True).start()
         if self._ready:
             self._close_ready(1)
-            threading.Thread(target=self._await_ready, args=(self._ready[0],), daemon=True).start()
+            reading = threading.Thread(target=self._await_ready, args=(self._ready[0],), daemon=True)
+            reading.start()
         else:
             self._began = begin
         try:
@@ -293,8 +298,9 @@ class Command:
         strays = self._finish(process, self._limits.grace if cause is not Cause.EXIT else 0.0)
         for keeper in keepers:
             keeper.join(_DRAIN_SECONDS)
-        if cause is Cause.EXIT and self._began is None:
-            cause = Cause.SETUP
+        if cause is Cause.EXIT and self._ready:
+            reading.join(_DRAIN_SECONDS)
+            cause = Cause.SETUP if self._began is None else cause
         began = self._began if self._began is not None else begin
         return Ended(
             cause,
@@ -330,8 +336,8 @@ class Command:
 
     def _await_ready(self, pipe: int) -> None:
         try:
-            if os.read(pipe, 1):
-                self._began = time.monotonic()
+            if said := os.read(pipe, 64):
+                self._began = time.monotonic() - _passed_since(said)
                 self._changed.set()
         except OSError:
             pass
@@ -383,6 +389,15 @@ class Command:
             if keeper.trouble:
                 notes.append(keeper.trouble)
         return notes
+
+
+def _passed_since(said: bytes) -> float:
+    """Give the seconds since a time of day, as bash writes it; 0 where it is none, or a clock was set since."""
+    try:
+        passed = time.time() - float(said.replace(b",", b"."))
+    except ValueError:
+        return 0.0
+    return passed if 0 <= passed < _LATE_SECONDS else 0.0
 
 
 class OrphanGuard:
