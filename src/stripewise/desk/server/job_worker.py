@@ -130,7 +130,7 @@ class Worker:
         except Stopped:
             self._report(job, lambda: self._jobs.finish(job, "stopped"))
         except (TransientError, StoreError) as error:
-            log.warning("job %s: %s", job.id, error)
+            log.warning("job %s: %s; a worker tries again by itself", job.id, error.what)
             self._report(job, lambda: self._jobs.put_back(job, _LATER_SECONDS))
         except StripewiseError as error:
             self._fail(job, error.what, error.fix, type(error).__name__)
