@@ -147,7 +147,7 @@ def test_what_the_service_refuses_is_refused_before_anybody_is_asked(tmp_path: P
         assert person.asked == []
 
 
-def test_tools_that_start_nothing_say_so_and_answer_as_the_service(tmp_path: Path) -> None:
+def test_tools_that_change_nothing_say_so_and_answer_as_the_service(tmp_path: Path) -> None:
     with running(tmp_path) as served:
         server = tools(served)
 
@@ -156,8 +156,8 @@ def test_tools_that_start_nothing_say_so_and_answer_as_the_service(tmp_path: Pat
                 return {tool.name: tool.annotations.read_only_hint for tool in (await speaker.list_tools()).tools}
 
         assert asyncio.run(listed()) == {
-            **dict.fromkeys(("knobs", "diagnose", "dry_run", "show", "prescribe", "export"), True),
-            "tune": False,
+            **dict.fromkeys(("knobs", "dry_run", "show", "prescribe", "export"), True),
+            **dict.fromkeys(("diagnose", "tune"), False),
         }
         script = "export ROMIO_HINTS=h\nexport MPICH_MPIIO_HINTS='*:cb_nodes=4'\n"
         judged = call(server, None, "knobs", script=script, mpi="mpich")

@@ -161,6 +161,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
 
     explained = _explain_errors(ToolError)
     looks = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    keeps = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
     starts = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 
     def definition_of(
@@ -208,10 +209,10 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         asked = {"script": script, "mpi": mpi, "file_system": file_system, "operation": operation}
         return dict(client.post("/knobs", {**asked, "experiment": experiment}))
 
-    @server.tool(annotations=looks)
+    @server.tool(annotations=keeps)
     @explained
     def diagnose(log: str) -> dict[str, Any]:
-        """Say why a job's I/O was slow and how to fix it. Starts nothing.
+        """Say why a job's I/O was slow and how to fix it. Starts nothing; the service keeps a copy of the log.
 
         log: absolute path of a Darshan log, a report of the Stripewise runtime, a record, or a benchmark's output. The
         answer's `id` is for `prescribe`.
