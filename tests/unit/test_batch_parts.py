@@ -141,6 +141,23 @@ def test_what_is_left_running_keeps_no_job_waiting_for_its_output(tmp_path: Path
     assert (tmp_path / "stdout").read_text() == "x\n"
 
 
+@pytest.mark.parametrize(
+    ("group", "file"), [("0::/job", "job/memory.events"), ("9:cpu,memory:/job", "memory/job/memory.oom_control")]
+)
+def test_a_run_that_lost_a_process_to_its_memory_limit_failed(tmp_path: Path, group: str, file: str) -> None:
+    """A helper was killed, the program ended with 0, and the setting was proven to be seven times as fast."""
+    events = tmp_path / file
+    events.parent.mkdir(parents=True)
+    events.write_text("oom 0\noom_kill 3\n")
+    (tmp_path / "groups").write_text(f"1:name=systemd:/\n{group}\n")
+    for line, message in (("true", ""), (f"echo oom_kill 4 > {events}", "its job ran out of memory")):
+        text = job_script(Work(tmp_path, tmp_path, ("sh", "-c", line), inside=Slurm.inside))
+        text = text.replace("/proc/self/cgroup", str(tmp_path / "groups")).replace("/sys/fs/cgroup", str(tmp_path))
+        subprocess.run(["bash", "-c", text], check=True, env={"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "7"})
+        ended = read_end(tmp_path)
+        assert ended is not None and ended.message.partition(",")[0] == message
+
+
 def test_what_a_hook_prints_writes_no_field_of_the_record(tmp_path: Path) -> None:
     line = r"printf 'gone\rcause exit\vcode 0\x1ccode 0' >&2; exit 3"
     text = job_script(Work(tmp_path, tmp_path, ("true",), before=(line,), inside=Slurm.inside))

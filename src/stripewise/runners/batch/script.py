@@ -79,6 +79,18 @@ __trim() {{
 __hook() {{
     timeout --kill-after=3 {hook_seconds} {shell} -c "$2" > "$__folder/$1.stdout" 2> "$__folder/$1.stderr" < /dev/null
 }}
+__killed() {{
+    local kind path
+    while IFS=: read -r _ kind path; do
+        case ,$kind, in
+        ,,) path=/sys/fs/cgroup$path/memory.events ;;
+        *,memory,*) path=/sys/fs/cgroup/memory$path/memory.oom_control ;;
+        *) continue ;;
+        esac
+        sed -n 's/^oom_kill //p' "$path"
+    done 2>/dev/null < /proc/self/cgroup
+    return 0
+}}
 __job={job}
 __job_begin=$(__now)
 if ! ln -s "$__job" "$__folder/{owner}" 2>/dev/null && [ "$(readlink "$__folder/{owner}")" != "$__job" ]; then
@@ -314,8 +326,14 @@ def _program(work: Work) -> str:
         if work.seconds is not None
         else ""
     )
+    # Where a part of the program is killed, and the program ends well all the same, the run did less than others.
+    short = (
+        '[ $__code -ne 0 ] || [ "$__died" = "$(__killed)" ] ||\n'
+        "    __failed='its job ran out of memory, and a process of the program was killed'\n"
+    )
     return (
-        f"__begin=$(__now)\n{command}\n__code=$?\n__end=$(__now)\n__cause=exit\n{limited}"
+        "__died=$(__killed)\n"
+        f"__begin=$(__now)\n{command}\n__code=$?\n__end=$(__now)\n__cause=exit\n{limited}{short}"
         '__settle\n__trim "$__folder/stdout"; __trim "$__folder/stderr"\n'
     )
 
