@@ -11,6 +11,7 @@ import pytest
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.server import commands
+from stripewise.desk.server.problems import hide_store
 from stripewise.desk.server.resources.prescriptions import make_question
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment
@@ -278,3 +279,10 @@ def test_applications_have_a_page_and_a_resource(tmp_path: Path) -> None:
         assert found.viewer.get("/applications/one?name=two&simulated=true").status_code == 200
         assert found.viewer.get("/applications/one?name=three").status_code == 404
         assert found.viewer.get("/applications/one?name=two&simulated=true&check=true").status_code == 403
+
+
+@pytest.mark.parametrize("what", ["{}: its disk is full", "run 3 is not in {}"])
+def test_a_message_does_not_say_where_the_store_is(what: str) -> None:
+    url = "sqlite:////srv/s.db"
+    for named in (url, f"store {url}"):
+        assert hide_store(what.format(named), url) == what.format("the store")

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from stripewise import __version__
 from stripewise.desk.server.guard import masked_csrf
-from stripewise.desk.server.problems import for_web, status_of
+from stripewise.desk.server.problems import for_web, hide_store, status_of
 from stripewise.desk.server.service import get_session
 from stripewise.errors import StripewiseError
 from stripewise.output import markup
@@ -159,8 +159,7 @@ class PageRoute(APIRoute):
             try:
                 return await inner(request)
             except StripewiseError as error:
-                # Where the store is, is for those who run the service.
-                what = error.what.replace(request.app.state.service.store.url, "the store")
+                what = hide_store(error.what, request.app.state.service.store.url)
                 return error_page(request, status_of(error), what, for_web(error.fix))
             except RequestValidationError as error:
                 first = error.errors()[0]

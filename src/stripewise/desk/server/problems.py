@@ -130,6 +130,11 @@ def status_of(error: StripewiseError) -> int:
     return 503 if isinstance(error, StoreError) else 422
 
 
+def hide_store(what: str, url: str) -> str:
+    """Leave out of a message where the store is: that is for those who run the service."""
+    return what.replace(f"store {url}", url).replace(url, "the store")
+
+
 def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response]) -> None:
     """Make every error an envelope; errors that are not ours say nothing about our insides.
 
@@ -141,8 +146,7 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
 
     @app.exception_handler(StripewiseError)
     async def _ours(request: Request, error: StripewiseError) -> JSONResponse:
-        # Where the store is, is for those who run the service.
-        what = error.what.replace(request.app.state.service.store.url, "the store")
+        what = hide_store(error.what, request.app.state.service.store.url)
         status = status_of(error)
         return problem(status, what, error.fix, {"Retry-After": "1"} if status == 429 else None)
 
