@@ -551,27 +551,41 @@ def test_long_output_is_kept_at_both_ends(slurm: Slurm, tmp_path: Path, monkeypa
     assert "bytes of" in text
 
 
-def test_a_disk_that_is_full_for_a_while_counts_no_earlier_number(slurm: Slurm, tmp_path: Path) -> None:
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A folder for runs that takes 256 KiB."""
     require(os.geteuid() == 0, "mounting a small file system needs root")
-    (small := tmp_path / "runs").mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=0700", "none", small]
+    (folder := tmp_path / "runs").mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=0700", "none", folder]
     require(subprocess.run(words, capture_output=True, check=False).returncode == 0, "mounting is not allowed here")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_disk_that_is_full_for_a_while_counts_no_earlier_number(slurm: Slurm, tmp_path: Path, small: Path) -> None:
     fill = "[ -e ran ] || head -c 1M /dev/zero; touch ran; rm -f runs/full; echo rate: 9"
     command = ["bash", "-c", f"echo rate: 1; head -c 64k /dev/zero > runs/full; {fill}"]
-    try:
-        with runner_of(slurm, tmp_path, command, objective="regex:rate: (.)") as runner:
-            runner.start(launch())
-            with pytest.raises(StripewiseError, match="run 0: its output is not whole: its job could not write all"):
-                wait(runner)
-        (small / "0" / "stdout").write_bytes(b"")
-        with runner_of(slurm, tmp_path, command, objective="regex:rate: (.)") as runner:
-            runner.reap(launch(attempt=1))
-            runner.start(launch(attempt=1))
-            outcome = wait(runner)
-        assert (outcome.state, "adopted" in outcome.facts) == (State.FINISHED, False)
-        assert (small / "0.1" / "stdout").read_text() == "rate: 1\nrate: 9\n"
-    finally:
-        subprocess.run(["umount", small], check=True)
+    with runner_of(slurm, tmp_path, command, objective="regex:rate: (.)") as runner:
+        runner.start(launch())
+        with pytest.raises(StripewiseError, match="run 0: its output is not whole: its job could not write all"):
+            wait(runner)
+    (small / "0" / "stdout").write_bytes(b"")
+    with runner_of(slurm, tmp_path, command, objective="regex:rate: (.)") as runner:
+        runner.reap(launch(attempt=1))
+        runner.start(launch(attempt=1))
+        outcome = wait(runner)
+    assert (outcome.state, "adopted" in outcome.facts) == (State.FINISHED, False)
+    assert (small / "0.1" / "stdout").read_text() == "rate: 1\nrate: 9\n"
+
+
+def test_a_disk_without_room_for_the_record_is_no_failure_of_settings(
+    slurm: Slurm, tmp_path: Path, small: Path
+) -> None:
+    command = ["bash", "-c", "head -c 1M /dev/zero > runs/full; exit 0"]
+    with runner_of(slurm, tmp_path, command, objective="regex:rate: (.)") as runner:
+        runner.start(launch())
+        with pytest.raises(StripewiseError, match=f"without leaving a result; the file system of {small}/0 is full"):
+            wait(runner)
 
 
 def test_variables_of_slurms_commands_hide_no_job(tmp_path: Path) -> None:
