@@ -25,6 +25,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.workload import workload_of
 from stripewise.requests.experiment import Experiment
+from stripewise.result import Candidate
 from stripewise.runners.registry import make_runner
 from stripewise.runners.simulated.runner import SimulatedRunner, open_site
 from stripewise.search.samplers.nonadaptive import RandomSampler
@@ -378,7 +379,9 @@ def test_a_search_that_has_little_to_gain_saves_launches(site: str) -> None:
     assert any("another run is expected to gain" in text for text in told)
     assert found.cost is not None and found.cost.unneeded == 40 - found.runs > 0
     assert found.confirmed and len(found.confirmation.pairs) <= 7
-    assert describe_unneeded(found.cost.unneeded, found.runs).startswith(f"saved {40 - found.runs} of 40 launches: ")
+    assert describe_unneeded(found) == f"saved {40 - found.runs} of 40 launches: the answer needed no more"
+    unproven = found.model_copy(update={"candidate": Candidate(value=1.0)})
+    assert describe_unneeded(unproven).endswith("launches: they would hardly have proven the gain")
 
 
 def test_a_search_that_a_stopping_rule_ends_says_so(site: str) -> None:

@@ -1,7 +1,6 @@
 """What a terminal shows: the display of a search at several widths, progress in a pipe, and help."""
 
 import io
-import itertools
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -56,15 +55,15 @@ SHOWN = {
 }
 BELOW = """\
 ━━━━
-searching  4/40 launches  8.0 s, at most about 72.0 s left
+searching  4/40 launches  10.0 s, at most about 72.0 s left
 default 150.2 MiB/s  best seen 1,250 MiB/s (x8.32)
 romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K
 """
 
 
-def shown(width, monkeypatch, *, terminal=True, seconds=None):
-    clock = itertools.chain([0.0], itertools.repeat(8.0))
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+def shown(width, monkeypatch, *, terminal=True, seconds=None, before=0):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
     out = io.StringIO()
     console = Console(
         file=out, width=width, force_terminal=terminal, color_system=None, soft_wrap=True, legacy_windows=False
@@ -77,6 +76,7 @@ def shown(width, monkeypatch, *, terminal=True, seconds=None):
     space = SimpleNamespace(names=tuple(names), default=DEFAULT, parameters=parameters)
     about = {"bound": SimpleNamespace(space=space, left_out={}), "distinct": 9, "exact": True, "workload": None}
     display(Event("space", about))
+    clock.now = 2.0
     trials = []
     runs = [
         (Phase.WARMUP, Role.DEFAULT, DEFAULT, 123.5, ""),
@@ -91,10 +91,16 @@ def shown(width, monkeypatch, *, terminal=True, seconds=None):
         display(
             Event(
                 "started",
-                {"run": run, "trial": trial, "spent": Spent(number, 0, 0), "budget": Budget(seconds=seconds)},
+                {
+                    "run": run,
+                    "trial": trial,
+                    "spent": Spent(before + number - 1, 0, 0),
+                    "budget": Budget(seconds=seconds),
+                },
             )
         )
-        display(Event("ended", {"run": run, "trial": trial, "trials": trials, "spent": Spent(number, 0, 0)}))
+        display(Event("ended", {"run": run, "trial": trial, "trials": trials, "spent": Spent(before + number, 0, 0)}))
+    clock.now = 10.0
     if terminal:
         console.print(display._view())
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
@@ -108,7 +114,11 @@ def test_a_search_on_a_terminal(width, monkeypatch):
 
 
 def test_the_time_that_is_left_is_bounded_by_the_budget(monkeypatch):
-    assert "at most about 2.0 s left" in shown(80, monkeypatch, seconds=10.0)
+    assert "at most about 2.0 s left" in shown(80, monkeypatch, seconds=12.0)
+
+
+def test_the_time_that_is_left_is_told_by_the_launches_of_this_command(monkeypatch):
+    assert "24/40 launches  10.0 s, at most about 32.0 s left" in shown(80, monkeypatch, before=20)
 
 
 def test_all_ratios_of_a_search_have_one_base(monkeypatch):

@@ -51,6 +51,8 @@ class Progress:
         self._budget = 0
         self._runs = 0
         self._begun = time.monotonic()
+        # When this command launched its first run, and how many there were before, as in an experiment that is resumed.
+        self._launched: tuple[float, int] | None = None
         self._live = Live(get_renderable=self._view, console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Progress:
@@ -108,6 +110,7 @@ class Progress:
 
     def _on_started(self, run: Run, trial: Trial, spent: Any, budget: Any) -> None:
         self._budget, self._seconds, self._runs = budget.runs, budget.seconds, spent.runs
+        self._launched = self._launched or (time.monotonic(), spent.runs)
         phases = {Phase.WARMUP: "warm-up", Phase.SEARCH: "searching", Phase.CONFIRMATION: "confirming"}
         self._phase = phases[run.phase]
 
@@ -178,11 +181,13 @@ class Progress:
 
     def _view(self) -> RenderableType:
         unit = self._objective.unit
-        spent = time.monotonic() - self._begun
+        now = time.monotonic()
+        spent = now - self._begun
         launches = f"  {self._runs}/{self._budget} launches" if self._budget else ""
         line = f"{self._phase}{launches}  {duration(spent)}"
-        if 0 < self._runs < self._budget:
-            left = spent / self._runs * (self._budget - self._runs)
+        since, before = self._launched or (now, self._runs)
+        if before < self._runs < self._budget:
+            left = (now - since) / (self._runs - before) * (self._budget - self._runs)
             most = left if self._seconds is None else min(left, max(0.0, self._seconds - spent))
             line += f", at most about {duration(most)} left"
         values = [] if self._default is None else [f"default {number(self._default, unit)}"]

@@ -157,7 +157,7 @@ def print_result(result: Result, report: Path | None = None, *, explained: bool 
         result.ceiling.says if result.ceiling is not None else "",
         *(change.sentence for change in result.level.changes),
         describe_repeats(result.cost.repeated) if result.cost is not None and result.cost.repeated else "",
-        describe_unneeded(result.cost.unneeded, result.runs) if result.cost is not None else "",
+        describe_unneeded(result) if result.cost is not None and result.cost.unneeded else "",
     ):
         if sentence:
             prose(f"  {sentence}")
@@ -217,11 +217,12 @@ def describe_repeats(launches: int) -> str:
     return f"{launches} {were} repeated: the earlier one was interrupted, or ended while nobody was there to store it"
 
 
-def describe_unneeded(launches: int, made: int) -> str:
-    """Say how many launches of the budget were saved; empty if none was."""
-    if not launches:
-        return ""
-    return f"saved {launches} of {launches + made} launches: the answer needed no more"
+def describe_unneeded(result: Result) -> str:
+    """Say how many launches of the budget were saved, and why."""
+    assert result.cost is not None
+    saved = result.cost.unneeded
+    why = "the answer needed no more" if result.candidate is None else "they would hardly have proven the gain"
+    return f"saved {saved} of {saved + result.runs} launches: {why}"
 
 
 def _ratios(bounds: Interval | None) -> str:
