@@ -26,7 +26,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "shaman": {"initial": 4},
     "annealing": {"initial": 3},
     "surrogate": {"initial": 4, "candidates": 64, "regressor_options": {"optimizer": None}},
-    "auto": {},
+    "auto": {"initial": 4},
     "optuna:tpe": {"arguments": {"n_startup_trials": 4}},
     "optuna:nsgaii": {"arguments": {"population_size": 4}},
     "optuna:cmaes": {"arguments": {"n_startup_trials": 4}},
@@ -53,8 +53,8 @@ NEEDS = {"optuna:tpe": "optuna", "optuna:nsgaii": "optuna", "optuna:cmaes": "cma
 
 def _contract(name: str, options: dict[str, Any]) -> type[SamplerContract]:
     class Contract(SamplerContract):
-        # Optuna is given the whole history with each question, and leaves its first points behind after four trials.
-        trials = 7 if name.startswith("optuna:") else 10
+        # All leave their first points behind after four or five trials; Optuna is given the whole history each time.
+        trials = 6 if name.startswith("optuna:") else 8
 
         def make(self) -> Sampler:
             needed = NEEDS.get(name)

@@ -16,6 +16,7 @@ import pytest
 
 from stripewise.runners.local.processes import status
 from tests.conftest import require
+from tests.integration.building import fresh_home, observer_library
 
 STRIPEWISE = [str(Path(sys.executable).with_name("stripewise"))]
 OBSERVE = [*STRIPEWISE, "run", "-q", "--mode", "observe", "--"]
@@ -34,10 +35,8 @@ sys.exit(5)
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state folder with the observer built."""
-    folder = tmp_path_factory.mktemp("home")
-    environment = {**os.environ, "STRIPEWISE_HOME": str(folder)}
-    subprocess.run([*OBSERVE, "true"], env=environment, check=True, capture_output=True)
-    return folder
+    observer_library(tmp_path_factory)
+    return fresh_home(tmp_path_factory)
 
 
 @pytest.fixture

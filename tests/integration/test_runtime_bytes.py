@@ -16,7 +16,7 @@ from tests.integration.runtime_models import save_model
 from tests.integration.runtime_support import HEADER, Bench
 
 MODES = ("observe", "apply", "predict", "online")
-EXAMPLES = 8 if THOROUGH else 5
+EXAMPLES = 4 if THOROUGH else 2
 RANKS = 3
 
 

@@ -137,7 +137,7 @@ experiments = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(experiments, st.integers(1, 4), st.sampled_from([0.0, 0.3, 1.0]), st.booleans())
 def test_the_budget_is_never_exceeded_and_every_experiment_ends(component, experiment, capacity, failing, reference):
     machine = Machine(capacity, failing, seed=experiment.seed, space=None if reference else SPACE)
