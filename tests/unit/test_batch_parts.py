@@ -132,6 +132,16 @@ def test_a_job_says_whether_all_that_was_printed_is_kept(tmp_path: Path, size: i
     assert not [*tmp_path.glob("*.pipe"), *tmp_path.glob("*.open")]
 
 
+@pytest.mark.parametrize("posix", [{}, {"POSIXLY_CORRECT": "1"}])
+def test_options_of_setup_lines_end_no_job(tmp_path: Path, posix: dict[str, str]) -> None:
+    (tmp_path / "old.1").touch()
+    work = Work(tmp_path, tmp_path, ("sh", "-c", "exit 3"), setup=("set -efu",), delete=(str(tmp_path / "old.*"),))
+    subprocess.run(["bash", "-c", job_script(work)], env={"PATH": "/usr/bin:/bin", **posix}, check=True)
+    through = read_end(tmp_path)
+    assert through is not None and through.ended.exit_code == 3
+    assert not (tmp_path / "old.1").exists()
+
+
 def test_what_is_left_running_keeps_no_job_waiting_for_its_output(tmp_path: Path) -> None:
     text = job_script(Work(tmp_path, tmp_path, ("sh", "-c", "sleep 20 & echo x")))
     text = text.replace("-le 100", "-le 4")

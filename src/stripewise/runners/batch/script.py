@@ -218,6 +218,8 @@ def _setup(work: Work) -> list[str]:
         "trap '__end setup $?' EXIT\n",
         write_prologue(work.setup, work.exports),
         "trap - EXIT\n",
+        # What they set for themselves: the program is to end with any code, and patterns are to find files.
+        "set +efu\n",
         unset,
     ]
 
