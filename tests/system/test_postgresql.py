@@ -257,6 +257,82 @@ def test_what_could_call_code_is_refused_whoever_made_it(server: Server, databas
     open_store(victim).close()
 
 
+def test_tables_that_a_stranger_makes_after_the_first_look_are_not_read(
+    server: Server, database: str, victim: str
+) -> None:
+    server.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT ALL ON SCHEMA public TO PUBLIC", "store")
+    server.sql("CREATE SEQUENCE calls; GRANT ALL ON calls TO PUBLIC", "store")
+    engine = postgresql_engine(server.url("store", "mallory"))
+    with ThreadPoolExecutor(1) as pool, engine.connect() as connection:
+        # Whoever may connect can hold the lock that those who make the tables wait for.
+        connection.exec_driver_sql(f"SELECT pg_advisory_lock({_ADVISORY_LOCK})")
+        opened = pool.submit(open_store, victim)
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        while not connection.exec_driver_sql(waiting).scalar():
+            time.sleep(0.02)
+        connection.exec_driver_sql(
+            f"""CREATE FUNCTION called() RETURNS bool LANGUAGE plpgsql AS $$
+            BEGIN IF current_user = 'victim' THEN PERFORM nextval('public.calls'); END IF; RETURN TRUE; END $$;
+            CREATE TABLE {VERSION_TABLE} (version_num text); INSERT INTO {VERSION_TABLE} VALUES ('0002');
+            GRANT ALL ON {VERSION_TABLE} TO PUBLIC; ALTER TABLE {VERSION_TABLE} ENABLE ROW LEVEL SECURITY;
+            CREATE POLICY p ON {VERSION_TABLE} USING (called())"""
+        )
+        connection.commit()
+        connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_ADVISORY_LOCK})")
+        with pytest.raises(StoreError, match=r"another user \(mallory\) owns the table"):
+            opened.result()
+    engine.dispose()
+    assert not _called(database)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "ALTER TABLE runs ADD CHECK (called(reason))",
+        "ALTER TABLE runs ALTER reason SET DEFAULT called('')::text",
+        "CREATE INDEX ON runs (reason) WHERE called(reason)",
+        "ALTER TABLE runs ADD more bool GENERATED ALWAYS AS (called(reason)) STORED",
+        "CREATE DOMAIN d AS text CHECK (called(VALUE)); ALTER TABLE runs ALTER reason TYPE d",
+        "CREATE TABLE t () INHERITS (runs)",
+    ],
+    ids=["check", "default", "index", "generated column", "domain", "inherits"],
+)
+def test_code_that_an_earlier_owner_has_left_is_refused(server: Server, database: str, victim: str, left: str) -> None:
+    server.sql("ALTER TABLE runs OWNER TO mallory; GRANT CREATE ON SCHEMA public TO mallory", "store")
+    function = "called(text) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT TRUE'"
+    server.sql(f"CREATE FUNCTION {function}; {left}", "store", "mallory")
+    server.sql("ALTER TABLE runs OWNER TO ada", "store")
+    with pytest.raises(StoreError, match="not of Stripewise"):
+        open_store(victim)
+
+
+def test_a_session_that_a_pooler_gives_to_others_between_calls_nothing(
+    server: Server, database: str, victim: str
+) -> None:
+    server.sql("GRANT CREATE ON SCHEMA public TO mallory", "store")
+    body = "BEGIN PERFORM nextval('public.calls'); RETURN $1::text OPERATOR(pg_catalog.=) $2::text; END"
+    server.sql(
+        f"""CREATE FUNCTION same(varchar, varchar) RETURNS bool LANGUAGE plpgsql AS $$ {body} $$;
+        CREATE OPERATOR public.= (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = same)""",
+        "store",
+        "mallory",
+    )
+    with open_store(victim) as store:
+        connection = store.database._engine.raw_connection()
+        connection.cursor().execute("SET search_path = public")
+        connection.commit()
+        connection.close()
+        store.annotate(store.create(Experiment()), remark="ours")
+    assert not _called(database)
+
+
+def test_a_store_that_has_lost_a_table_is_refused(server: Server, database: str) -> None:
+    open_store(database).close()
+    server.sql("DROP TABLE service_items", "store")
+    with refused(StoreError, "lost its table 'service_items'", "restore a copy"):
+        open_store(database)
+
+
 def test_a_stranger_who_owns_a_table_or_the_schema_is_refused(server: Server, database: str, victim: str) -> None:
     """The schema's owner may put other tables in the place of ours."""
     server.sql("ALTER SCHEMA public OWNER TO mallory", "store")
@@ -274,13 +350,14 @@ def test_a_stranger_who_owns_a_table_or_the_schema_is_refused(server: Server, da
 
 
 def test_an_older_store_is_upgraded_in_its_schema(server: Server, database: str) -> None:
-    server.sql("CREATE SCHEMA tuning; ALTER DATABASE store SET search_path = tuning, public", "store")
+    name = '"Tuning 1.a"'
+    server.sql(f"CREATE SCHEMA {name}; ALTER DATABASE store SET search_path = {name}, public", "store")
     with open_store(database) as store:
         identifier = store.create(Experiment(name="old"))
     server.sql("ALTER TABLE experiments DROP COLUMN gain, DROP COLUMN tags, DROP COLUMN remark", "store")
     server.sql(f"UPDATE {VERSION_TABLE} SET version_num = '0002'", "store")
     # The store is where its tables are, whatever stands before that in the path now.
-    server.sql("ALTER DATABASE store SET search_path = public, tuning", "store")
+    server.sql(f"ALTER DATABASE store SET search_path = public, {name}", "store")
     with open_store(database) as store:
         store.annotate(identifier, tags=["new"])
         assert store.record(identifier).tags == ("new",)

@@ -96,7 +96,7 @@ _SILENT_SECONDS = 30
 _KINDS = "use sqlite:///FILE.db, postgresql://USER@HOST/DATABASE or journal:FOLDER"
 
 
-def upgrade(engine: sa.Engine, where: str, schema: str | None = None) -> bool:
+def upgrade(engine: sa.Engine, where: str, schema: str | None = None) -> None:
     """Create the tables in an empty database, and upgrade older ones.
 
     Parameters
@@ -108,11 +108,6 @@ def upgrade(engine: sa.Engine, where: str, schema: str | None = None) -> bool:
     schema : str, optional
         Of a database that has several: where the tables are, or will be.
 
-    Returns
-    -------
-    bool
-        Whether there was something to do.
-
     Raises
     ------
     StoreError
@@ -120,7 +115,7 @@ def upgrade(engine: sa.Engine, where: str, schema: str | None = None) -> bool:
     """
     with engine.connect() as connection:
         if _version(connection, where, schema) == HEAD:
-            return False
+            return
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             # Of several that open an old database at once, one upgrades it.
@@ -130,12 +125,17 @@ def upgrade(engine: sa.Engine, where: str, schema: str | None = None) -> bool:
             _create(connection)
         elif version != HEAD:
             _migrate(connection, version, where, schema)
-    return True
+        # Others may have got rights on what was made, by what the database gives them.
+        _version(connection, where, schema)
 
 
 def _version(connection: sa.Connection, where: str, schema: str | None = None) -> str | None:
     """Give the schema's version, None for a database without our tables."""
-    tables = set(sa.inspect(connection).get_table_names(schema=schema))
+    if schema is None:
+        tables = set(sa.inspect(connection).get_table_names())
+    else:
+        # Only what one look has found and trusts is read: others may make the rest at any time.
+        tables = _trusted_tables(connection, schema, where)
     if VERSION_TABLE not in tables:
         # A file is ours alone; on a server, others may have tables beside ours.
         foreign = tables if connection.dialect.name == "sqlite" else tables & set(metadata.tables)
@@ -148,6 +148,9 @@ def _version(connection: sa.Connection, where: str, schema: str | None = None) -
     row = connection.execute(sa.select(sa.table(VERSION_TABLE, sa.column("version_num"), schema=schema))).first()
     if row is None:
         raise StoreError(f"store {where} does not say its version", "restore a copy")
+    missing = metadata.tables.keys() - tables
+    if row[0] == HEAD and missing:
+        raise StoreError(f"store {where} has lost its table '{min(missing)}'", "restore a copy")
     return str(row[0])
 
 
@@ -164,11 +167,15 @@ def _statements() -> tuple[str, ...]:
     made: list[str] = []
     dialect = sa.create_engine("sqlite://").dialect
     engine = sa.create_mock_engine("sqlite://", lambda one, *_: made.append(str(one.compile(dialect=dialect))))
-    key = sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc")
-    version = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.String(32), nullable=False), key)
     metadata.create_all(engine, checkfirst=False)
-    version.create(engine, checkfirst=False)
+    _version_table(None).create(engine, checkfirst=False)
     return tuple(made)
+
+
+def _version_table(schema: str | None) -> sa.Table:
+    key = sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc")
+    column = sa.Column("version_num", sa.String(32), nullable=False)
+    return sa.Table(VERSION_TABLE, sa.MetaData(), column, key, schema=schema)
 
 
 def _migrate(connection: sa.Connection, version: str | None, where: str, schema: str | None) -> None:
@@ -187,6 +194,9 @@ def _migrate(connection: sa.Connection, version: str | None, where: str, schema:
             f"store {where} was written by a newer Stripewise (its schema is {version}, this one knows {HEAD})",
             f"update it {pip_install()}",
         )
+    if version is None:
+        # Alembic would use one that another user has just made.
+        _version_table(schema).create(connection, checkfirst=False)
     command.upgrade(config, "head")
 
 
@@ -370,10 +380,7 @@ def _open_postgresql(text: str) -> Store:
     url = hide_password(engine.url)
     with explain_errors(url):
         engine, schema = _bind_schema(engine, url)
-        _check_strangers(engine, schema, url)
-        if upgrade(engine.execution_options(writing=True), url, schema):
-            # Who may create in the schema could have made a table since the check.
-            _check_strangers(engine, schema, url)
+        upgrade(engine.execution_options(writing=True), url, schema)
     return SqlStore(engine, url)
 
 
@@ -395,13 +402,12 @@ def _bind_schema(engine: sa.Engine, url: str) -> tuple[sa.Engine, str]:
             "grant the user all rights on a schema: GRANT ALL ON SCHEMA public TO USER",
         )
 
-    @sa.event.listens_for(engine, "connect")
-    def _search_nothing_else(connection: Any, _: Any) -> None:
-        connection.execute("SET search_path = pg_catalog")
-        connection.commit()
+    @sa.event.listens_for(engine, "begin")
+    def _search_nothing_else(connection: sa.Connection) -> None:
+        # A pooler may give each transaction another session, which others have set.
+        connection.exec_driver_sql("SET LOCAL search_path = pg_catalog")
 
-    engine.dispose()
-    schema = [*held, *named][0]
+    schema = sa.quoted_name([*held, *named][0], quote=True)
     return engine.execution_options(schema_translate_map={None: schema}), schema
 
 
@@ -424,7 +430,7 @@ _STRANGERS = """
             has_table_privilege(r.oid, t.oid, 'TRIGGER') OR has_any_column_privilege(r.oid, t.oid, 'REFERENCES')
         )
     )
-    SELECT 'another user (' || s.rolname || ') ' || m.what FROM might m
+    SELECT ARRAY(SELECT relname FROM ours), (SELECT 'another user (' || s.rolname || ') ' || m.what FROM might m
     JOIN stranger s ON pg_has_role(s.oid, m.maker, 'MEMBER') WHERE m.owns OR NOT s.writes
     UNION ALL SELECT 'the table ' || t.relname || ' has a trigger that is not of Stripewise: ' || g.tgname
     FROM ours t JOIN pg_trigger g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal
@@ -433,32 +439,42 @@ _STRANGERS = """
     UNION ALL SELECT 'a table that is not of Stripewise refers to the table ' || t.relname || ': ' || c.relname
     FROM ours t JOIN pg_constraint k ON k.confrelid = t.oid JOIN pg_class c ON c.oid = k.conrelid
     WHERE c.oid NOT IN (SELECT oid FROM ours)
-    LIMIT 1
+    UNION ALL SELECT 'a table that is not of Stripewise inherits from the table ' || t.relname || ': ' || c.relname
+    FROM ours t JOIN pg_inherits i ON i.inhparent = t.oid JOIN pg_class c ON c.oid = i.inhrelid
+    UNION ALL SELECT 'the table ' || t.relname || ' has a type, default, check or index that is not of Stripewise'
+    FROM ours t JOIN (
+        SELECT refobjid AS part_of, classid, objid FROM pg_depend WHERE refclassid = CAST('pg_class' AS regclass)
+        UNION ALL SELECT oid, CAST('pg_class' AS regclass), oid FROM ours
+    ) AS part ON part_of = t.oid AND part.classid = ANY (CAST('{pg_class,pg_attrdef,pg_constraint}' AS regclass[]))
+    JOIN pg_depend d ON d.classid = part.classid AND d.objid = part.objid
+    AND d.refclassid = ANY (CAST('{pg_proc,pg_operator,pg_type}' AS regclass[]))
+    LIMIT 1)
 """
 """Who could have their own code called by our statements, and what would call code that is not ours.
 
-Only the tables themselves can: their triggers, rules, defaults and checks, and the triggers of tables that refer to
-them, which PostgreSQL before 18 runs with the rights of whoever deletes. Their owner makes these, and who has one of
-two rights; the schema's owner may put others in their place. A role counts as what it can become. A superuser, the
-database's owner, and who can become this user or them have its rights anyway; those who may change experiments can
-change what is run.
+Only the tables themselves can: their triggers, rules, types, defaults, checks and indexes, tables that inherit from
+them, and the triggers of tables that refer to them, which PostgreSQL before 18 runs with the rights of whoever
+deletes. Their owner makes these, also one whose tables others have taken over since, and who has one of two rights;
+the schema's owner may put others in their place. What is PostgreSQL's own is not in pg_depend. A role counts as what
+it can become. A superuser, the database's owner, and who can become this user or them have its rights anyway; those
+who may change experiments can change what is run.
 """
 
 
-def _check_strangers(engine: sa.Engine, schema: str, url: str) -> None:
-    """Refuse a store in whose tables others than those who write it could have a say.
+def _trusted_tables(connection: sa.Connection, schema: str, where: str) -> set[str]:
+    """Give the names of our tables that exist, in whose changes none but those who write them has a say.
 
     Raises
     ------
     StoreError
-        With who or what it is.
+        With who or what has.
     """
-    with engine.connect() as connection:
-        names = [*metadata.tables, VERSION_TABLE]
-        found = connection.execute(sa.text(_STRANGERS), {"schema": schema, "names": names}).scalar()
+    names = [*metadata.tables, VERSION_TABLE]
+    tables, found = connection.execute(sa.text(_STRANGERS), {"schema": schema, "names": names}).one()
     if found is not None:
         raise StoreError(
-            f"{url}: {found}",
+            f"{where}: {found}",
             "let the database's owner own the schema and its tables, and let readers only read; "
             "or use a database of your own",
         )
+    return set(tables)
