@@ -1,10 +1,13 @@
 """What every test may use: `from tests.conftest import require`."""
 
+import contextlib
 import gc
+import importlib
 import os
 import signal
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 # Several workers share the cores. Threads of OpenBLAS and OpenMP beyond that spin while they wait for one another: a
 # model takes three times the processor time then. Both libraries read these as they are loaded, hence before all else.
@@ -57,11 +60,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
+def _import_own_share(config: pytest.Config) -> None:
+    """Import this worker's share of the files first: the other workers then find their byte code, and it theirs.
+
+    All workers collect all files, in one order. Where nothing is compiled yet, each would compile everything.
+    """
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if count == 1:
+        return
+    left_out = {Path(path).resolve() for path in config.getoption("ignore") or ()}
+    files = [path for given in config.args for path in sorted(Path(given).resolve().rglob("test_*.py"))]
+    for path in files[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % count :: count]:
+        if path not in left_out:
+            # Whatever keeps it from being imported is told when it is collected.
+            with contextlib.suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Spare the garbage collector what lives to the end: every full collection would visit all tests and modules."""
     gc.disable()
     try:
+        _import_own_share(session.config)
         return (yield)
     finally:
         gc.collect()
