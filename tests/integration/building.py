@@ -19,6 +19,8 @@ from stripewise.runners.native.compiler import Compiler, ask_compiler, find_plai
 from tests.conftest import require
 
 ROOT = Path(__file__).resolve().parents[2]
+OPTIMISED, UNOPTIMISED = (f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={level}" for level in ("-O2", "-O0"))
+"""Options of CMake. Nothing looks into what is built with a debugger."""
 
 
 def checked(command: Sequence[str | Path], cwd: Path | None = None) -> None:
@@ -72,8 +74,8 @@ def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) ->
     # One build is optimised as users have it, which some warnings need too. The others take a third of the time.
     usual = not options and mpicc.parent == Path(sys.prefix) / "bin"
     # The observer is the same for every MPI: see observer_library.
-    given = [f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={'-O2' if usual else '-O0'}", "-DSTRIPEWISE_OBSERVER=OFF"]
-    given += ["-DSTRIPEWISE_ACCELERATOR=OFF", "-DSTRIPEWISE_TESTS=OFF"]
+    given = [OPTIMISED if usual else UNOPTIMISED, "-DSTRIPEWISE_OBSERVER=OFF", "-DSTRIPEWISE_ACCELERATOR=OFF"]
+    given += ["-DSTRIPEWISE_TESTS=OFF"]
     targets = [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL, own.REPLAYER]
     return _built(factory, _asked(mpicc), [*given, *options], targets, "\n".join(options))
 
@@ -101,11 +103,36 @@ def _built(
             fcntl.flock(lock, fcntl.LOCK_EX)
             configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={compiler.path}"]
             checked([*configure, "-DSTRIPEWISE_WERROR=ON", *options])
+            if UNOPTIMISED in options:
+                _share_core(factory, folder)
             checked(["cmake", "--build", folder, "-j2"])
             _keep(_builds(factory), compiler, folder, targets)
 
     once(factory, f"native-{key}", make)
     return folder
+
+
+def _share_core(factory: pytest.TempPathFactory, tree: Path) -> None:
+    """Put the core's objects, which know no MPI, into a tree that has none: those of the first tree without them."""
+    place = Path("native") / "core"
+
+    def objects(folder: Path) -> list[Path]:
+        return sorted(path for path in (folder / place).rglob("*.o*") if path.is_file())
+
+    if objects(tree):
+        return
+
+    def make(folder: Path) -> None:
+        checked(["cmake", "--build", tree, "-j2", "--target", "stripewise_core"])
+        for path in objects(tree):
+            copy = folder / path.relative_to(tree)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+
+    made = once(factory, "core-objects", make)
+    for path in objects(made):
+        # Newer than what was configured: nothing is left to compile.
+        shutil.copy(path, tree / path.relative_to(made))
 
 
 def _keep(cache: Path, compiler: Compiler, tree: Path, targets: Sequence[own.BuildTarget]) -> None:
@@ -133,7 +160,7 @@ def accelerator_library(factory: pytest.TempPathFactory) -> Path:
 
 def _preloaded(factory: pytest.TempPathFactory, target: own.BuildTarget) -> Path:
     require(shutil.which("cmake"), "no cmake: apt install cmake")
-    tree = _built(factory, find_plain_compiler(os.environ), target.options, [target], target.name)
+    tree = _built(factory, find_plain_compiler(os.environ), [OPTIMISED, *target.options], [target], target.name)
     return tree / target.file
 
 
