@@ -161,7 +161,7 @@ def test_the_budget_is_never_exceeded_and_every_experiment_ends(component, exper
     assert SPACE.default not in configurations
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(experiments, st.integers(1, 4))
 def test_a_default_that_always_fails_ends_the_experiment_early(experiment, capacity):
     machine = Machine(capacity, default_fails=True, seed=experiment.seed)

@@ -150,7 +150,7 @@ def test_a_stack_is_one_file(tmp_path: Path) -> None:
     path = tmp_path / "burst.toml"
     path.write_text(block("Add a stack", "toml"))
     for parameter in load_stack(str(path)).parameters:
-        test_stacks.test_every_parameter_is_described_whole("burst", parameter)
+        test_stacks.assert_described_whole("burst", parameter)
     space = bind_space(Experiment(command=["app"], stacks=[str(path)]), Circumstances(WRITES, "romio")).space
     assert space.names == ("burst_space", "burst_chunk")
     assert space.count() == (9, True)

@@ -67,23 +67,26 @@ def test_plans_know_each_carrier_by_its_word() -> None:
     assert {*carriers.verbs(), "advice"} == set(CARRIERS)
 
 
-def names_read() -> set[str]:
-    """Attributes and keys that the code of Stripewise looks at, the reader's own declarations aside."""
-    found: set[str] = set()
-    for path in (ROOT / "src" / "stripewise").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def unread(keys: set[str]) -> set[str]:
+    """Those that no code of Stripewise looks at as an attribute or key, the reader's own declarations aside."""
+    left = set(keys)
+    for path in sorted((ROOT / "src" / "stripewise").rglob("*.py")):
+        text = path.read_text("utf-8")
+        # Parsing takes a hundred times as long.
+        if not left.intersection(re.findall(r"\w+", text)):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                found.add(node.attr)
+                left.discard(node.attr)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.add(node.value)
-    return found
+                left.discard(node.value)
+    return left
 
 
 @pytest.mark.slow
 def test_each_key_of_a_report_is_read_or_meant_for_people() -> None:
-    read = names_read()
-    keys = {key: entry for entries in objects().values() for key, entry in entries.items()}
-    assert [key for key, entry in keys.items() if key not in read and not entry.get("people")] == []
+    keys = {key for entries in objects().values() for key, entry in entries.items() if not entry.get("people")}
+    assert unread(keys) == set()
 
 
 def native(pattern: str) -> set[str]:
