@@ -18,6 +18,9 @@ from stripewise.observe.report import parse_report
 from stripewise.requests.objective import Objective
 from stripewise.result import Failure
 
+MOST = 1e100
+"""No measurement is larger, or smaller than its inverse: ratios and squares of larger numbers overflow."""
+
 
 class Phase(StrEnum):
     """Why a run was made. Only ``search`` runs teach the sampler; only ``confirmation`` runs prove a gain."""

@@ -75,6 +75,8 @@ def test_the_last_match_counts(tmp_path: Path):
         (r"regex:rate: (\S+)", "rate: fast", "is not a number"),
         (r"regex:rate: (\S+)", "rate: nan", "not a measurement"),
         (r"regex:rate: (\S+)", "rate: inf", "not a measurement"),
+        (r"regex:rate: (\S+)", "rate: 1e200", "not a measurement"),
+        (r"regex:rate: (\S+)", "rate: 1e-200", "not a measurement"),
         (r"regex:rate: (\S+)", "rate: 0", "above zero"),
         (r"regex:rate: (\S+)", "rate: -3", "above zero"),
         (r"regex:rate:( \d+)?", "rate: ", "matches no character"),

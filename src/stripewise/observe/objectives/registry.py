@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from dataclasses import replace
 
 from stripewise.errors import RunFailed, UserError, choose
@@ -13,7 +12,7 @@ from stripewise.observe.objectives.base import ObjectiveKind
 from stripewise.plugins import Plugins
 from stripewise.requests.experiment import ObjectiveEntry
 from stripewise.requests.objective import Bound, Objective
-from stripewise.trial import Run, State
+from stripewise.trial import MOST, Run, State
 
 ENTRY_POINTS = "stripewise.observe.objectives"
 
@@ -153,7 +152,7 @@ def measure(objective: Objective, outcome: Outcome) -> float:
 
 def _read(name: str, outcome: Outcome) -> float:
     value = float(outcome.metrics[name]) if name in outcome.metrics else kind_of(name).value(outcome)
-    if not math.isfinite(value):
+    if value and not 1 / MOST < abs(value) < MOST:
         raise RunFailed(f"the objective {name} is {value}, which is not a measurement")
     return value
 
