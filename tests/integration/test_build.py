@@ -188,6 +188,14 @@ def test_flags_of_the_users_shell_do_not_get_into_the_build(mpich: Mpi, sources:
     assert build(SMALL, compiler, environment, cache=sources.parent / "cache", sources=sources).path.is_file()
 
 
+def test_an_mpi_h_of_the_working_folder_is_not_the_compilers(
+    mpi: Mpi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mpi.h").write_text("#error this is a stub\n")
+    monkeypatch.chdir(tmp_path)
+    assert ask_compiler(mpi.mpicc, ENVIRONMENT).abi == mpi.name
+
+
 def test_cmake_that_is_missing_is_named(mpich: Mpi, sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = ask_compiler(mpich.mpicc, ENVIRONMENT)
     monkeypatch.setenv("PATH", "/nowhere")

@@ -325,3 +325,13 @@ values = ["1 MiB", "4 MiB"]
     assert sorted(table.values) == [1.25, 1.5, 4.25, 4.5]
     assert {c.name: c.role for c in table.schema.parameter} == {"transfer_size": "transfer_size"}
     assert not list(tmp_path.glob("stripewise-profile.dat*"))
+
+
+def test_a_folder_that_everyone_can_write_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Others could put a link there, when the benchmark's file has just been deleted."""
+    words = arguments(tmp_path)
+    tmp_path.chmod(0o1777)
+    assert main(words) == 2
+    assert "make a folder of your own in it" in " ".join(capsys.readouterr().err.split())
+    tmp_path.chmod(0o700)
+    assert main(words) == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import stat
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,7 +69,7 @@ def report(
 
 
 def run(number: int, trial: int, seconds: float, phase: Phase = Phase.SEARCH, **about: Any) -> Run:
-    about |= {"path": "/scratch/stripewise-ceiling.abc.2"} if trial == 1 else {}
+    about |= {"path": "/scratch/stripewise-ceiling.abc.2/stripewise-ceiling.dat"} if trial == 1 else {}
     facts = RunFacts(report=report(seconds, **about))
     return Run(number, trial, phase, State.FINISHED, None if trial == 1 else seconds, seconds, facts=facts)
 
@@ -109,7 +111,7 @@ def test_a_program_above_the_ceiling_is_told_so(benchmark: float, best: float | 
 def test_like_is_compared_with_like() -> None:
     made = trials(1.0, 0.5, synced=True)
     assert "each file on the disk" in (ceiling_of(made) or Ceiling()).says
-    fewer = report(0.5, path="/scratch/stripewise-ceiling.abc.2")
+    fewer = report(0.5, path="/scratch/stripewise-ceiling.abc.2/stripewise-ceiling.dat")
     fewer["job"]["ranks"] = 2
     other = replace(made[1], runs=(replace(made[1].runs[0], facts=RunFacts(report=fewer)),))
     assert ceiling_of([made[0], other]) is None
@@ -133,17 +135,32 @@ def test_the_benchmark_writes_the_programs_bytes_in_large_pieces() -> None:
     words, launch = launched(trials(1.0, 1.0))
     assert words[:4] == ["mpiexec", "-n", "4", "/opt/kernel"]
     given = dict(zip(words[4::2], words[5::2], strict=False))
-    assert given["--file"] == "/scratch/stripewise-ceiling.abc.2"
+    assert given["--file"] == "/scratch/stripewise-ceiling.abc.2/stripewise-ceiling.dat"
     assert (given["--block"], given["--transfer"]) == (str(16 * MIB), str(16 * MIB))
     assert "--write" in words and not {"--fsync", "--read", "--reorder", "--file-per-process"} & set(words)
-    assert launch.before == () and launch.after == (f"rm -f {given['--file']} {given['--file']}.0*",)
+    assert len(launch.before) == 1 and launch.after == ("rm -rf /scratch/stripewise-ceiling.abc.2",)
+
+
+def test_the_benchmark_writes_into_a_folder_of_its_own_and_through_no_link(tmp_path: Path) -> None:
+    """Where everyone may write, another user could put a link there: the file's name is known."""
+    _, launch = launched(trials(1.0, 1.0, path=str(tmp_path / "out file")))
+    folder, (made,) = tmp_path / "stripewise-ceiling.abc.2", launch.before
+    (tmp_path / "precious").mkdir()
+    folder.symlink_to("precious")
+    assert subprocess.run(["sh", "-c", made], check=False, capture_output=True).returncode
+    folder.unlink()
+    for _ in range(2):  # it may be left of a launch that was killed
+        subprocess.run(["sh", "-c", made], check=True)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    subprocess.run(["sh", "-c", *launch.after], check=True)
+    assert not folder.exists()
 
 
 def test_the_benchmark_does_as_the_program_does() -> None:
     assert "--fsync" in launched(trials(1.0, 1.0, synced=True))[0]
     words, launch = launched(trials(1.0, 1.0, written=0, read=64 * MIB))
     assert {"--read", "--keep", "--reorder"} <= set(words) and "--write" not in words
-    assert len(launch.before) == 1 and launch.before[0].endswith("--write --keep")
+    assert len(launch.before) == 2 and launch.before[1].endswith("--write --keep")
     writes = trials(1.0, 1.0)[0].runs[0].activity
     assert writes is not None
     again = launched(trials(1.0, 1.0, size=writes.files[0].upper.write.bytes // 3))[0]

@@ -379,6 +379,32 @@ def test_settings_are_written_through_no_link(tmp_path):
     assert (tmp_path / "precious").read_text() == "precious" and (tmp_path / name).read_text() == "cb_nodes 2\n"
 
 
+def test_settings_that_another_user_keeps_in_their_place_are_not_named(tmp_path):
+    """Where everyone may write, the file of another user cannot be replaced."""
+    for setting, variable in ((Setting(HINT, "cb_nodes", "2"), "ROMIO_HINTS"), (LUSTRE.settings[0], "STRIPEWISE_PLAN")):
+        text = export(Plan((setting,)), "shell").text
+        name = re.search(r"mv -f \S+ (\S+)", text)[1]
+        tell = f'STRIPEWISE_LIBRARY=x; {text}\necho "${{{variable}-none}}"'
+        for before, named in (("mv() { return 1; }", "none"), (f"ln -s . {name}", "none"), (f"rm -f {name}", name)):
+            done = subprocess.run(
+                ["sh", "-c", f"{before}; {tell}"], cwd=tmp_path, check=True, capture_output=True, text=True
+            )
+            assert done.stdout.strip().endswith(named)
+
+
+def test_a_layout_that_another_user_noted_is_not_the_one_before(tmp_path):
+    (tmp_path / "lfs").write_text('#!/bin/sh\n[ $1 = setstripe ] && echo "$*" >> laid || cat laid\n')
+    (tmp_path / "lfs").chmod(0o755)
+    (tmp_path / "laid").write_text("what was before\n")
+    (tmp_path / "theirs").write_text("another layout\n")
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    text = export(LUSTRE, "lfs", directory="a").text
+    name = re.search(r"mv -f \S+ (\S+);", text)[1]
+    (tmp_path / name).symlink_to("theirs")
+    subprocess.run(["sh", "-c", text], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / name).read_text() == "what was before\n"
+
+
 @pytest.mark.parametrize("ended", ["; exit 1", "; kill $$", " > /dev/full"])
 def test_a_layout_that_could_not_be_noted_stays(tmp_path, ended):
     (tmp_path / "lfs").write_text(f'#!/bin/sh\n[ $1 = setstripe ] && echo "$*" >> laid || {{ cat laid{ended}; }}\n')

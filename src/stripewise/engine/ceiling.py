@@ -119,16 +119,18 @@ def as_benchmark(launch: Launch, words: Sequence[str], default: Trial) -> Launch
     times = _times(activity) if not alone else max(1, len(files) // ranks)
     block = math.ceil(max(moved.values()) / (ranks * times))
     piece = min(block, _PIECE)
-    path = Path(main.path).parent / f"{_NAME}{launch.experiment}.{launch.number}"
+    # In a folder of its own: where everyone may write, others could lead a file of a known name elsewhere by a link.
+    folder = Path(main.path).parent / f"{_NAME}{launch.experiment}.{launch.number}"
+    path, place = folder / f"{_NAME}dat", shlex.quote(str(folder))
     ways = main_ways(activity)
     options = ["--api", "mpiio", "--file", str(path), "--block", str(math.ceil(block / piece) * piece)]
     options += ["--transfer", str(piece), "--no-verify"]
     options += ["--file-per-process"] if alone else []
     again = ["--repetitions", str(times)] if times > 1 else []
     whole = shlex.join([*words, *options, *again])
-    before: tuple[str, ...] = ()
+    before = [f"{{ test -O {place} && test ! -L {place}; }} || mkdir -m 700 {place}"]
     if ways == ["read"]:
-        before = (shlex.join([*words, *options, "--write", "--keep"]),)
+        before.append(shlex.join([*words, *options, "--write", "--keep"]))
         whole = shlex.join([*words, *options, "--read", "--keep"])
     elif ways == ["write"]:
         whole += " --write"
@@ -136,10 +138,9 @@ def as_benchmark(launch: Launch, words: Sequence[str], default: Trial) -> Launch
         whole += " --reorder"
     if "write" in ways and syncs(activity):
         whole += " --fsync"
-    left = shlex.quote(str(path))
     plan = replace(launch.plan, files="*")  # the experiment's own glob need not match the benchmark's file
-    after = (f"rm -f {left} {left}.0*",)
-    return replace(launch, plan=plan, command=whole, before=before, after=after, program="", replays=True)
+    after = (f"rm -rf {place}",)
+    return replace(launch, plan=plan, command=whole, before=tuple(before), after=after, program="", replays=True)
 
 
 def _times(activity: Activity) -> int:

@@ -176,7 +176,7 @@ def hints_file(lines: Iterable[str]) -> tuple[list[str], list[str]]:
     """Shell lines that write a hints file and name it to ROMIO, and what takes it back."""
     content = "".join(lines)
     path = _name_of(content, "hints")
-    return [*heredoc(path, content), f'export ROMIO_HINTS="$PWD/{path}"'], ["unset ROMIO_HINTS", f"rm -f {path}"]
+    return heredoc(path, content, "ROMIO_HINTS"), ["unset ROMIO_HINTS", f"rm -f {path}"]
 
 
 def _name_of(content: str, ending: str) -> str:
@@ -184,14 +184,18 @@ def _name_of(content: str, ending: str) -> str:
     return f"stripewise-{hashlib.sha256(content.encode()).hexdigest()[:8]}.{ending}"
 
 
-def heredoc(path: str, content: str) -> list[str]:
-    """Shell lines that write a file as a whole: another job of the folder may be reading it."""
+def heredoc(path: str, content: str, variable: str) -> list[str]:
+    """Shell lines that write a file as a whole, since another job of the folder may be reading it, and export its path.
+
+    A file or link that another user put there, and that cannot be replaced, is not named.
+    """
     # Only a line feed ends a here-document's line; every line of a plan or hints file has two words at least.
     lines = content.removesuffix("\n").split("\n")
     part = f"{path}.$$"
     # Under -C the shell writes through no link that another user of the folder has put there. A script with -e ends.
-    begin = f"(set -C; cat > {part}) <<'END_OF_SETTINGS' && mv -f {part} {path} || false"
-    return [f"rm -f {part}", begin, *lines, "END_OF_SETTINGS"]
+    write = f"(set -C; cat > {part}) <<'END_OF_SETTINGS' && mv -f {part} {path}"
+    name = f'test -f {path} && test ! -L {path} && export {variable}="$PWD/{path}" || false'
+    return [f"rm -f {part}", f"{write} && {name}", *lines, "END_OF_SETTINGS"]
 
 
 def join_lines(lines: Iterable[str]) -> str:
@@ -263,8 +267,8 @@ def shell(request: Request) -> Export:
     if reasons:
         text = request.plan.text()
         path = _name_of(text, "plan")
-        lines += heredoc(path, text)
-        lines += ["export STRIPEWISE_MODE=apply", f'export STRIPEWISE_PLAN="$PWD/{path}"', _library(request)]
+        lines += heredoc(path, text, "STRIPEWISE_PLAN")
+        lines += ["export STRIPEWISE_MODE=apply", _library(request)]
         lines += [
             f"# the runtime {' and '.join(reasons)}, so it is preloaded, directly before the program:",
             f"# mpiexec -n 4 {_preload()} {request.program}",

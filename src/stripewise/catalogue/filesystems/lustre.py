@@ -233,7 +233,8 @@ class Lustre(FileSystem):
         note = f"rm -f {part}; (set -C; lfs getstripe --yaml -d {place} > {part}) && mv -f {part} {before}"
         return [
             "# keep this file, to undo it; it stays as it is if these lines run again:",
-            f"test -s {before} || {{ {note}; }} &&",
+            # One that another user put there holds another layout.
+            f"{{ test -s {before} && test -O {before} && test ! -L {before}; }} || {{ {note}; }} &&",
             " ".join(["   ", *self.command, *self.options(layout), place]),
         ], [
             f"lfs setstripe --yaml {before} {place}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -231,6 +232,11 @@ def make_ready(campaign: Campaign, points: Points, environment: Mapping[str, str
     folder = Path(campaign.files.folder).absolute()
     if not folder.is_dir():
         raise UserError(f"the folder {folder} does not exist", "make it on the file system that is to be measured")
+    if folder.stat().st_mode & stat.S_IWOTH:
+        raise UserError(
+            f"everyone can write in {folder}, and so lead the benchmark's file elsewhere by a link",
+            "make a folder of your own in it, and name that",
+        )
     # A job empties the caches of its own node, where it may have the right to.
     check_caches("system" if campaign.files.caches == "system" and campaign.runner != "batch" else "none")
     _check_stripes(points.settings(points.all[0]), folder, environment.get("PATH"))

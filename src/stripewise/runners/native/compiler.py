@@ -183,7 +183,8 @@ def _candidates(mpi: Mpi | None, launcher: Path | None, environment: Mapping[str
 
 def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     try:
-        return ask(command, _SECONDS, environment)
+        # An mpi.h of the working folder would be taken for the compiler's.
+        return ask(command, _SECONDS, environment, Path("/"))
     except OSError as error:
         raise UserError(f"cannot run {command[0]}: {error.strerror}", "check that it is a program") from error
     except subprocess.TimeoutExpired as error:
