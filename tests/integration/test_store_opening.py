@@ -292,6 +292,19 @@ def test_a_database_whose_tables_are_gone(tmp_path: Path) -> None:
         open_store(str(path))
 
 
+def test_a_folder_that_everyone_can_write_is_refused(tmp_path: Path) -> None:
+    """SQLite takes the pages of any log beside a database, also of another user's, who can make it there."""
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    own.mkdir()
+    (own / "link.db").symlink_to(shared / "s.db")
+    shared.mkdir()
+    open_store(str(shared / "s.db")).close()
+    shared.chmod(0o1777)
+    for path in (shared / "s.db", shared / "new.db", own / "link.db"):
+        with refused(StoreError, f"everyone can write in {shared}", "a folder of your own"):
+            open_store(str(path))
+
+
 @pytest.mark.parametrize("where", FILES)
 def test_an_unreadable_experiment_hides_no_other(where: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     url = where.format(tmp_path)

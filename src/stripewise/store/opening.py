@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -348,6 +349,7 @@ def _open_memory() -> Store:
 
 def _open_sqlite(path: Path, statfs: Statfs) -> Store:
     check_local(path, statfs)
+    _check_folder(path)
     url = f"sqlite:///{path}"
     if _only_readable(path):
         engine = sqlite_engine(path, reading=True)
@@ -363,6 +365,22 @@ def _open_sqlite(path: Path, statfs: Statfs) -> Store:
     with explain_errors(url):
         upgrade(engine.execution_options(writing=True), url)
     return SqlStore(engine, url)
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse a folder in which every user can make files: SQLite takes a log beside a database for its own.
+
+    Raises
+    ------
+    StoreError
+        With where to put the store.
+    """
+    for folder in (path.parent, path.resolve().parent):
+        if folder.is_dir() and folder.stat().st_mode & stat.S_IWOTH:
+            raise StoreError(
+                f"everyone can write in {folder}, and so replace what store {path} holds",
+                f"keep it in a folder of your own, and name that with --store, as {folder}/USER/{path.name}",
+            )
 
 
 def _only_readable(path: Path) -> bool:
