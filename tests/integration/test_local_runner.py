@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shlex
 import shutil
@@ -258,6 +259,18 @@ def test_a_program_that_is_over_before_its_beginning_is_read_took_its_time(tmp_p
 
 
 # -- setup lines and hooks -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_run_while_the_tuner_was_stopped_is_made_again(bench: Bench, always: bool) -> None:
+    """Ctrl-Z, or a job that its scheduler suspends: the pause counted as the run's time."""
+    pause = f"kill -STOP {os.getpid()}; sleep 0.8; kill -CONT {os.getpid()}"
+    outcome = bench.run("sh", "-c", pause if always else f"[ -e ran ] || {{ touch ran; {pause}; }}")
+    assert re.match(r"stripewise was stopped for \d\.\d s while it ran, .* made again", outcome.facts.notes[0])
+    if always:
+        assert (outcome.state, outcome.reason) == (State.FAILED, "stripewise was stopped while it ran, twice")
+    else:
+        assert outcome.state is State.FINISHED and outcome.elapsed < 0.7
 
 
 def test_setup_lines_share_the_programs_shell_and_are_not_timed(bench: Bench) -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from stripewise.errors import RunFailed, StripewiseError, UserError
@@ -23,7 +24,16 @@ from stripewise.requests.experiment import Experiment
 from stripewise.runners import hooks
 from stripewise.runners.judge import Evidence, judge
 from stripewise.runners.local.scratch import Scratch, own_sessions, quote_output, reap
-from stripewise.runners.local.supervision import DEFAULT_LIMIT, Cause, Command, CommandLimits, Ended, OrphanGuard
+from stripewise.runners.local.supervision import (
+    DEFAULT_LIMIT,
+    Cause,
+    Command,
+    CommandLimits,
+    Ended,
+    OrphanGuard,
+    count_pauses,
+    notice_pauses,
+)
 from stripewise.runners.program.command import shell_line, substitute
 from stripewise.runners.program.target import Target
 from stripewise.runners.program_runner import Assembled, ProgramRunner, Surroundings
@@ -52,6 +62,8 @@ class LocalRun:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name=f"stripewise-run-{launch.number}", daemon=True)
         self._sessions: dict[str, str] = {}
+        self._late = 0.0
+        self._pauses = count_pauses()
 
     def start(self) -> None:
         """Write the run's folder and begin.
@@ -81,6 +93,10 @@ class LocalRun:
                 self._current.cancel()
         if wait:
             self._thread.join()
+
+    def paused(self) -> float:
+        """Give the seconds for which this process was stopped meanwhile, to be asked in the main thread."""
+        return self._late if count_pauses() > self._pauses else 0.0
 
     # -- in the thread ---------------------------------------------------------------------------------------
 
@@ -124,6 +140,7 @@ class LocalRun:
         with ExitStack() as meters:
             metrics = [meters.enter_context(one.metered()) for one in objectives]
             ended = self._program(assembled)
+        self._late = ended.late
         report, missing = self._place.read_report(self.launch.program)
         failure = ""
         for number, line in enumerate((*self.launch.after, *around.after), start=1):
@@ -247,9 +264,11 @@ class LocalRunner(ProgramRunner):
 
     def __init__(self, experiment: Experiment, folder: Path, surroundings: Surroundings | None = None) -> None:
         super().__init__(experiment, folder, surroundings)
+        notice_pauses()
         self.guard = OrphanGuard()
         self._ended: queue.Queue[tuple[LocalRun, Outcome | StripewiseError]] = queue.Queue()
         self._under_way: dict[int, LocalRun] = {}
+        self._made_again: dict[int, str] = {}
 
     def start(self, launch: Launch) -> None:
         """Begin a run; see :class:`Runner`."""
@@ -286,6 +305,16 @@ class LocalRunner(ProgramRunner):
             del self._under_way[run.launch.number]
             if isinstance(ended, StripewiseError):
                 raise ended
+            again = self._made_again.pop(run.launch.number, "")
+            if (seconds := run.paused()) and not again:
+                said = f"stripewise was stopped for {seconds:.1f} s while it ran, so its time said nothing: made again"
+                LocalRunner.start(self, run.launch)  # a subclass has placed it
+                self._made_again[run.launch.number] = said
+                continue
+            if seconds:
+                ended = replace(ended, state=State.FAILED, reason="stripewise was stopped while it ran, twice")
+            if again:
+                ended = replace(ended, facts=ended.facts.with_(notes=[again, *ended.facts.notes]))
             outcomes.append(ended)
         return outcomes
 

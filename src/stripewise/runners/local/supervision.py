@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -23,6 +24,31 @@ from stripewise.runners.local import processes
 DEFAULT_LIMIT = 16 << 20
 _CHUNK = 1 << 18
 _TAIL_OF_TEXT = 1 << 14
+_BEAT = 0.5
+_LEAST_LATE = 0.1
+_SHARE_LATE = 0.01
+
+_continued = 0
+
+
+def notice_pauses() -> None:
+    """Notice from now on that this process was stopped and goes on: by Ctrl-Z, or as its job was suspended.
+
+    Only the main thread can; a handler of the user's stays.
+    """
+
+    def count(number: int, frame: object) -> None:
+        global _continued  # noqa: PLW0603  a signal has no other place
+        _continued += 1
+
+    with contextlib.suppress(ValueError):
+        if signal.getsignal(signal.SIGCONT) is signal.SIG_DFL:
+            signal.signal(signal.SIGCONT, count)
+
+
+def count_pauses() -> int:
+    """How often this process went on after it was stopped, as far as the main thread knows."""
+    return _continued
 
 
 class Keeper(threading.Thread):
@@ -156,6 +182,8 @@ class Ended:
         Why it never started.
     lost : str
         Why output that was to be kept is not; empty if all is.
+    late : float
+        Seconds that its time may have too many, if this process was stopped meanwhile and perhaps the command, too.
     """
 
     cause: Cause
@@ -165,6 +193,7 @@ class Ended:
     notes: tuple[str, ...] = ()
     error: OSError | None = None
     lost: str = ""
+    late: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -233,6 +262,7 @@ class Command:
         self._exited = threading.Event()
         self._changed = threading.Event()
         self._cancelled = False
+        self._late = 0.0
 
     def cancel(self) -> None:
         """End the command; :meth:`run` returns soon. May be called from another thread, at any time."""
@@ -309,6 +339,7 @@ class Command:
             started + (began - begin),
             (*strays, *self._output_notes(keepers)),
             lost=next((keeper.trouble for keeper in keepers if keeper.trouble), ""),
+            late=self._late if self._late > max(_LEAST_LATE, _SHARE_LATE * (self._ended_at - began)) else 0.0,
         )
 
     # -- parts -----------------------------------------------------------------------------------------------
@@ -345,6 +376,7 @@ class Command:
             os.close(pipe)
 
     def _watch(self, begin: float) -> Cause:
+        self._late = time.monotonic() - begin
         while True:
             self._changed.clear()
             if self._exited.is_set():
@@ -363,7 +395,9 @@ class Command:
             due = [cause for deadline, cause in sorted(deadlines) if deadline <= now]
             if due:
                 return due[0]
-            self._changed.wait(min((deadline - now for deadline, _ in deadlines), default=None))
+            wait = min((_BEAT, *(deadline - now for deadline, _ in deadlines)))
+            self._changed.wait(wait)
+            self._late = max(self._late, time.monotonic() - now - wait)
 
     def _finish(self, process: subprocess.Popen[bytes], grace: float) -> list[str]:
         """End what is left, reap the leader, and say what was left behind."""
