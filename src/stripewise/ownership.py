@@ -18,6 +18,7 @@ PART = ".stripewise-"
 
 _NOBODY = 65534
 """Owner that the kernel shows for root of a container's host."""
+_MOST_LINKS = 40
 _HOME = "set STRIPEWISE_HOME to a folder that only you can write"
 
 
@@ -58,6 +59,27 @@ def written_whole(path: Path, sync: bool = False) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def foreign_link(file: Path) -> Path | None:
+    """Find a link that leads a path elsewhere and belongs neither to this user, nor to root or its folder's owner."""
+    here, left, links = Path("/"), list(file.absolute().parts[1:]), 0
+    while left and links < _MOST_LINKS:
+        part = left.pop(0)
+        if part == "..":
+            here = here.parent
+            continue
+        one = here / part
+        if not one.is_symlink():
+            here = one
+            continue
+        links += 1
+        if one.lstat().st_uid not in (os.getuid(), 0, here.stat().st_uid):
+            return one
+        target = one.readlink()
+        here = Path("/") if target.is_absolute() else here
+        left = [*target.parts[target.is_absolute() :], *left]
+    return None
 
 
 def check_link(path: Path, fix: str) -> None:
@@ -148,7 +170,7 @@ def check_above(path: Path, noun: str, elsewhere: str = _HOME, *, group: bool = 
     Parameters
     ----------
     path : Path
-        A folder, without links.
+        A folder.
     noun : str
         What it is, for the message.
     elsewhere : str
@@ -163,6 +185,9 @@ def check_above(path: Path, noun: str, elsewhere: str = _HOME, *, group: bool = 
     OSError
         If a folder cannot be looked at.
     """
+    if link := foreign_link(path):
+        raise UserError(f"{link}, on the way to {noun} {path}, is a link of another user", elsewhere)
+    path, below = path.resolve(), 0
     for folder in (path, *path.parents):
         about = folder.stat()
         foreign = about.st_uid not in (os.getuid(), 0, _NOBODY)
@@ -173,6 +198,12 @@ def check_above(path: Path, noun: str, elsewhere: str = _HOME, *, group: bool = 
             raise UserError(
                 f"others can write {folder}, and so exchange {noun} {path}", f"chmod go-w {folder}, or {elsewhere}"
             )
+        # Where everyone may make a folder, its name tells nothing of its owner, who may let this user write.
+        if below and about.st_mode & stat.S_IWOTH:
+            raise UserError(
+                f"user {below} made the folder in {folder} that holds {noun} {path}, and could exchange it", elsewhere
+            )
+        below = about.st_uid if foreign else 0
 
 
 def make_own_folder(path: Path, noun: str, elsewhere: str = _HOME) -> None:
@@ -189,7 +220,7 @@ def make_own_folder(path: Path, noun: str, elsewhere: str = _HOME) -> None:
     """
     make_folder(path)
     check_own(path, noun)
-    check_above(path.resolve(), noun, elsewhere, group=True)
+    check_above(path, noun, elsewhere, group=True)
 
 
 def _others_can_write(path: Path, about: os.stat_result, group: bool = False) -> bool:

@@ -363,6 +363,31 @@ def test_runs_are_not_carried_out_in_a_folder_that_another_user_has_made(tmp_pat
         make_runner(experiment, shared / "cd34").prepare()
 
 
+def test_a_folder_that_another_user_made_where_everyone_can_holds_no_runs(tmp_path: Path) -> None:
+    """Its owner can let this user write in it by an access control list, and exchange what it holds."""
+    require(os.getuid() == 0, "giving a folder to another user needs root")
+    shared, theirs = tmp_path / "shared", tmp_path / "theirs"
+    for folder in (shared, theirs, shared / "project"):
+        folder.mkdir()
+    shared.chmod(0o1777)
+    check_above(shared / "project", "the folder", group=True)
+    for folder in (theirs, shared / "project"):
+        os.chown(folder, 65533, 65533)
+    (theirs / "me").mkdir()
+    check_above(theirs / "me", "the folder", group=True)  # whoever can make it there is a user of that folder's owner
+    (shared / "project" / "me").mkdir()
+    for folder in (shared / "project", shared / "project" / "me"):
+        with pytest.raises(UserError, match=f"user 65533 made the folder in {shared} that holds the folder"):
+            check_above(folder, "the folder", group=True)
+    link = shared / "me"
+    link.symlink_to(theirs)
+    check_above(link, "the folder", group=True)
+    os.chown(link, 65533, 65533, follow_symlinks=False)
+    for folder in (link, link / "me"):
+        with pytest.raises(UserError, match=f"{link}, on the way to the folder .* is a link of another user"):
+            check_above(folder, "the folder", group=True)
+
+
 def test_what_runs_leave_goes_into_no_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A site may say /scratch/$USER, which another user can make before the user has one."""
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "scratch" / "me"))

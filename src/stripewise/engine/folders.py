@@ -158,7 +158,7 @@ def make_runs_folder(experiment: Experiment) -> None:
     try:
         make_folder(folder)
         # Plans, job scripts and what tells a run's processes lie there.
-        check_above(folder.resolve(), "the folder of runs", _ELSEWHERE, group=True)
+        check_above(folder, "the folder of runs", _ELSEWHERE, group=True)
         writable = os.access(folder, os.W_OK | os.X_OK)
     except OSError as error:
         raise UserError(f"cannot make {folder} for the runs' output: {error.strerror}", _ELSEWHERE) from error

@@ -13,12 +13,12 @@ from pathlib import Path
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import RunFailed, UserError
 from stripewise.interpreter import inherit_environment
+from stripewise.ownership import foreign_link
 
 _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 _LADVISE_SECONDS = 60.0
-_MOST_LINKS = 40
 """The kernel follows no more."""
 
 
@@ -111,7 +111,7 @@ def _delete(file: Path, within: Sequence[Path] | None, *, named: bool) -> int:
         here = target.parent == file.parent.resolve()
         if not here or file.lstat().st_uid != os.getuid():
             raise RunFailed(describe_link(file))
-    if link := _foreign_link(file):
+    if link := foreign_link(file):
         raise RunFailed(describe_foreign_link(link, file))
     # Whoever exchanges a folder of the path for a link from here on changes nothing: the file goes from this folder.
     folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -123,27 +123,6 @@ def _delete(file: Path, within: Sequence[Path] | None, *, named: bool) -> int:
     finally:
         os.close(folder)
     return 1
-
-
-def _foreign_link(file: Path) -> Path | None:
-    """Find a link that leads a path elsewhere and belongs neither to this user, nor to root or its folder's owner."""
-    here, left, links = Path("/"), list(file.absolute().parts[1:]), 0
-    while left and links < _MOST_LINKS:
-        part = left.pop(0)
-        if part == "..":
-            here = here.parent
-            continue
-        one = here / part
-        if not one.is_symlink():
-            here = one
-            continue
-        links += 1
-        if one.lstat().st_uid not in (os.getuid(), 0, here.stat().st_uid):
-            return one
-        target = one.readlink()
-        here = Path("/") if target.is_absolute() else here
-        left = [*target.parts[target.is_absolute() :], *left]
-    return None
 
 
 def describe_link(file: Path | str) -> str:
