@@ -1,5 +1,6 @@
 """Build libstripewise.so and small programs, run them together, read the report."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.formats import faults
-from tests.integration.building import ROOT, checked, native_parts
+from tests.integration.building import ROOT, checked, native_parts, once
 from tests.integration.conftest import Mpi
 
 PROGRAMS = ROOT / "tests" / "fixtures" / "programs"
@@ -73,42 +74,24 @@ class Bench:
 
     def program(self, source: str, *flags: str, compiler: str | None = None) -> Path:
         """The compiled program of tests/fixtures/programs."""
-        target = self.folder / Path(source).stem
-        if source not in self.built:
-            modules = ["-J", str(self.folder)] if compiler else []
-            sleepy = [str(SLEEPY)] if self.mpi.mpicc == Path("/usr/bin/mpicc.mpich") else []
-            checked(
-                [
-                    compiler or str(self.mpi.mpicc),
-                    "-O1",
-                    *modules,
-                    *flags,
-                    str(PROGRAMS / source),
-                    *sleepy,
-                    "-o",
-                    str(target),
-                ]
-            )
-            self.built[source] = target
-        return self.built[source]
+        sleepy = [str(SLEEPY)] if self.mpi.mpicc == Path("/usr/bin/mpicc.mpich") else []
+        words = [compiler or str(self.mpi.mpicc), "-O1", *flags, str(PROGRAMS / source), *sleepy]
+        return self._compiled(source, Path(source).stem, words, modules=compiler is not None)
 
     def preload(self, source: str) -> Path:
         """The compiled library of tests/fixtures/preloads."""
-        target = self.folder / f"{Path(source).stem}.so"
+        words = [str(self.mpi.mpicc), "-O1", "-shared", "-fPIC", str(PRELOADS / source), "-ldl"]
+        return self._compiled(source, f"{Path(source).stem}.so", words)
+
+    def _compiled(self, source: str, name: str, words: list[str], *, modules: bool = False) -> Path:
+        """What a compiler makes of a source: files of tests share it."""
+
+        def make(folder: Path) -> None:
+            checked([*words, *(["-J", str(folder)] if modules else []), "-o", str(folder / name)])
+
         if source not in self.built:
-            checked(
-                [
-                    str(self.mpi.mpicc),
-                    "-O1",
-                    "-shared",
-                    "-fPIC",
-                    str(PRELOADS / source),
-                    "-o",
-                    str(target),
-                    "-ldl",
-                ]
-            )
-            self.built[source] = target
+            key = hashlib.sha256("\n".join(words).encode()).hexdigest()[:12]
+            self.built[source] = once(self.factory, f"compiled-{key}", make) / name
         return self.built[source]
 
     def command(self, words: list[str], ranks: int, environment: dict[str, str], preload: list[Path]) -> list[str]:
