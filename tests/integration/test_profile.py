@@ -273,6 +273,8 @@ def test_nothing_else_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([*given[:-1], str(file.with_suffix(""))]) == 2
     assert "describes no table" in capsys.readouterr().err
     assert file.read_text("utf-8") == before and not (tmp_path / "journal").exists()
+    os.mkfifo(tmp_path / "pipe.toml")  # nobody writes to it
+    assert main([*given[:-1], str(tmp_path / "pipe")]) == 2
 
 
 def test_ior_is_run_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
