@@ -449,7 +449,9 @@ _STRANGERS = """
         )
     )
     SELECT ARRAY(SELECT relname FROM ours), (SELECT 'another user (' || s.rolname || ') ' || m.what FROM might m
-    JOIN stranger s ON pg_has_role(s.oid, m.maker, 'MEMBER') WHERE m.owns OR NOT s.writes
+    JOIN stranger s ON pg_has_role(s.oid, m.maker, 'MEMBER') WHERE m.owns
+    UNION ALL SELECT 'another user (' || s.rolname || ') ' || m.what FROM might m
+    JOIN stranger s ON pg_has_role(s.oid, m.maker, 'MEMBER') WHERE NOT s.writes
     UNION ALL SELECT 'the table ' || t.relname || ' has a trigger that is not of Stripewise: ' || g.tgname
     FROM ours t JOIN pg_trigger g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal
     UNION ALL SELECT 'the table ' || t.relname || ' has rules or row security, which are not of Stripewise'
