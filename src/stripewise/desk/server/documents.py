@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import json
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.catalogue.stack import Stack
 from stripewise.requests.experiment import Experiment
-from stripewise.store.service.jobs import ServiceJob
+
+if TYPE_CHECKING:
+    # Children look at uploaded files, and need no database.
+    from stripewise.store.service.jobs import ServiceJob
 
 Identifier = Annotated[str, Field(description="identifier", examples=["51e11ec7"])]
 Interval = tuple[float | None, float | None] | None
