@@ -14,6 +14,7 @@ MAX_KEY = 255
 MAX_VALUE = 1023
 REPORT_FORMAT = "stripewise-report"
 REPORT_VERSION = 1
+OTHER_FILES = "(other files)"
 JOURNAL_HEADER = "stripewise-journal 1"
 ORDERS_HEADER = "stripewise-orders 1"
 MAX_ORDERS = 65536

@@ -132,6 +132,21 @@ def test_the_modules_of_a_package_have_one_record_and_are_not_one_file_opened_ag
     assert ["reopens" in codes for codes in found.values()] == [False, False, True]
 
 
+def test_files_that_are_counted_together_are_not_one_file_opened_and_flushed_again():
+    # As a report has them of 1,500 files, each created, written and flushed once: the last 900 have one record.
+    made = posix(write=calls(900, 16 * KIB), opens=900, syncs=900, meta_seconds=4.0)
+    told = [codes(activity({**made, "path": path})) & {"reopens", "flushes"} for path in ("(other files)", "/one")]
+    assert told == [set(), {"reopens", "flushes"}]
+
+
+def test_flushes_of_the_programs_files_are_no_time_of_imports():
+    packages = modules(900)
+    own = {"path": "/f.dat", "posix": {"write": calls(60, 64 * KIB), "opens": 1, "syncs": 60, "meta_seconds": 3.0}}
+    packages["files"] = [*packages["files"], own]
+    storm = found(activity(**packages, totals={"posix": {"opens": 61, "meta_seconds": 3.1}}), "import-storm")
+    assert storm is not None and storm.severity is Severity.LOW
+
+
 PYTHON = ("/usr/lib/python3.11/*.pyc", "/usr/lib/python3.11/*.py", "/scratch/all.pyc")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stripewise.formats import OTHER_FILES
 from stripewise.observe.activity import Activity
 
 _MOST_FAMILIES = 100_000
@@ -28,7 +29,6 @@ _CRITICAL = 2.576
 _LEAST_CHANGE = 1.1
 _ALIKE = 4.0
 """Jobs are alike whose bytes are in the same range of this factor."""
-_OTHERS = "(other files)"
 _DIGITS = re.compile(r"\d+")
 _ENDING = re.compile(r"\.[A-Za-z]\w{0,3}$")
 
@@ -121,8 +121,8 @@ class OverTime:
         for file in activity.files:
             family = _family_of(file.path)
             if family not in self._files and len(self._files) >= _MOST_FAMILIES:
-                family = _OTHERS
-            cost = self._files.setdefault(family, FileCost(file.path if family != _OTHERS else family))
+                family = OTHER_FILES
+            cost = self._files.setdefault(family, FileCost(file.path if family != OTHER_FILES else family))
             if cost.name != file.path:
                 cost.name = family
             cost.jobs += family not in met

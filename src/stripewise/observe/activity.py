@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-from stripewise.formats import SIZE_NAMES
+from stripewise.formats import OTHER_FILES, SIZE_NAMES
 
 _OVERLAPPING = 1.1
 """Times in calls are beyond the run's, by more than clocks differ, only where a rank makes several calls at a time."""
@@ -437,8 +437,8 @@ class FileActivity(_ActivityPart):
 
     @property
     def stands_for_several(self) -> bool:
-        """Whether this is the record of all modules of a Python package: the observer counts them together."""
-        return self.path.endswith(("/*.py", "/*.pyc"))
+        """Whether several files are counted together: the modules of a Python package, or what had no record left."""
+        return self.path == OTHER_FILES or self.path.endswith(("/*.py", "/*.pyc"))
 
     @property
     def bytes(self) -> int:

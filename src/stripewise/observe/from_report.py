@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 from stripewise.catalogue.filesystems import of_role
-from stripewise.formats import SIZE_LIMITS, SIZE_NAMES
+from stripewise.formats import OTHER_FILES, SIZE_LIMITS, SIZE_NAMES
 from stripewise.observe.activity import (
     Activity,
     ActivityJob,
@@ -319,10 +319,12 @@ def _process(one: ReportedProcess) -> ProcessActivity:
 
 
 def _list_unseen(report: Report) -> list[str]:
+    several = any(file.path == OTHER_FILES for file in (*report.files, *report.posix_files))
+    others = [f"{OTHER_FILES} is one record of many: there are more files than are counted here"] if several else []
     if report.job.interface:
-        return [_UNSEEN_OFFSETS, *_UNSEEN_POSIX]
+        return [*others, _UNSEEN_OFFSETS, *_UNSEEN_POSIX]
     balance = [] if _loads(report) else [_UNSEEN_RANKS]
-    return [_UNSEEN, *balance, *(_UNSEEN_POSIX if report.processes else [_UNSEEN_ALONE])]
+    return [*others, _UNSEEN, *balance, *(_UNSEEN_POSIX if report.processes else [_UNSEEN_ALONE])]
 
 
 def _loads(report: Report) -> RankLoads | None:

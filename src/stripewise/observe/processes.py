@@ -11,6 +11,7 @@ from typing import Any
 
 from stripewise.catalogue.carriers import LAYOUT, POSIX
 from stripewise.catalogue.filesystems.base import mount_type
+from stripewise.formats import OTHER_FILES
 from stripewise.observe.left import parts_in, python_parts_in, reports_of
 from stripewise.observe.plain_report import (
     MATTERS,
@@ -41,7 +42,6 @@ from stripewise.ownership import written_whole
 
 _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
-_OTHERS = "(other files)"
 _SLACK = 0.05
 """Seconds by which the clocks of two nodes may differ."""
 _NO_SHARE = {"count": 0, "bytes": 0, "ranks": 0, "max_size": 0}
@@ -212,9 +212,9 @@ def _report(processes: Sequence[Process], cut: bool = False, moved: Mapping[str,
     by_path: dict[str, list[tuple[Process, FileRecord]]] = {}
     for process in processes:
         for record in process.files:
-            path = decode_field(record.path) or _OTHERS
+            path = decode_field(record.path) or OTHER_FILES
             known = path in by_path or len(by_path) < _MOST_FILES
-            by_path.setdefault(path if known else _OTHERS, []).append((process, record))
+            by_path.setdefault(path if known else OTHER_FILES, []).append((process, record))
     files = [_file(path, used) for path, used in by_path.items()]
     own = {way: sum(file["moved"][way] for file in files) for way in WAYS}
     totals: dict[str, Any] = {"bytes_read": own["read"], "bytes_written": own["write"]}

@@ -241,7 +241,8 @@ _FEW = 4
 
 
 def _is_flushed(level: Level | None, file: FileActivity, limits: Thresholds) -> bool:
-    if level is None or not level.write.count or level.syncs < _FEW * file.ranks:
+    few = level is None or not level.write.count or level.syncs < _FEW * file.ranks
+    if level is None or few or file.stands_for_several:
         return False
     return level.syncs - file.ranks >= limits["syncs"] and level.write.count / level.syncs < limits["writes_a_sync"]
 

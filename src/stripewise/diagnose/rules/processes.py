@@ -169,12 +169,12 @@ def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     # A report has failed opens among the calls on paths; a log counts opens that succeeded by file.
     processes = activity.processes
     calls = sum(one.path_calls for one in processes) if processes else activity.totals.posix.stats
-    others = sum(file.lower.opens for file in activity.files) - opened
-    if opened < limits["import_files"] or calls < limits["import_calls"] or others > opened:
+    others = [file for file in activity.files if PurePath(file.path).suffix not in _PYTHON]
+    if opened < limits["import_files"] or calls < limits["import_calls"]:
         return
-    if calls < limits["import_ratio"] * opened:
+    if sum(file.lower.opens for file in others) > opened or calls < limits["import_ratio"] * opened:
         return
-    spent = activity.totals.posix.meta_seconds
+    spent = max(0.0, activity.totals.posix.meta_seconds - sum(f.posix.meta_seconds for f in others if f.posix))
     shared = sorted({file.file_system or "" for file in modules if of_file(file.file_system) is not GENERIC})
     share = activity.share(spent)
     yield Finding(
