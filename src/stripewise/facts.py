@@ -208,6 +208,7 @@ class _RunKeys(TypedDict, total=False):
     nodes: int
     node_hours: float
     notes: list[str]
+    behind: int
     cache: str
     carried: list[dict[str, str]]
     no_report: str
@@ -321,6 +322,9 @@ class RunFacts(_Observed):
 
     notes = _Fact[list[str]](list)
     """What went wrong during the run and was corrected."""
+
+    behind = _Fact(int)
+    """Processes of the program that were still running at its end, and were ended."""
 
     file_family = _Fact(str)
     """Of a phase: the files that it was of, as ``writing /scratch/chk.#``."""

@@ -204,7 +204,7 @@ def test_what_a_program_leaves_behind_is_ended_and_told(bench: Bench) -> None:
     outcome = bench.shell("setsid sleep 300 >/dev/null 2>&1 & exit 0")
     assert outcome.state is State.FINISHED
     assert outcome.elapsed < 60
-    assert "1 process(es) were still running" in outcome.facts.notes[0]
+    assert "1 process(es) were still running" in outcome.facts.notes[0] and outcome.facts.behind == 1
     assert bench.leftovers() == []
 
 

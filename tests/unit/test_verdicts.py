@@ -12,11 +12,13 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli.main import main
 from stripewise.diagnose.site import diagnose
 from stripewise.engine.protocol import find_less_work
+from stripewise.engine.session import explain_objective
 from stripewise.observe.activity import Activity
 from stripewise.observe.from_report import activity_of
+from stripewise.observe.objectives import objective_of
 from stripewise.observe.report import parse_report
 from stripewise.output.summaries import Default, FiveNumbers, SettingGain, SummaryReport
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Experiment, ObjectiveEntry
 from stripewise.result import Interval
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial
@@ -143,3 +145,11 @@ def test_a_program_that_did_less_is_not_called_faster_without_a_word(
         f"With the settings found the program {said}" * bool(said)
     )
     assert find_less_work([]) == ""
+
+
+def test_a_program_whose_processes_were_ended_is_not_called_faster_without_a_word() -> None:
+    plain, left = (Run(1, 0, Phase.CONFIRMATION, facts=facts) for facts in ({}, {"behind": 2}))
+    assert find_less_work([(plain, left), (plain, left), (plain, plain)]).endswith("their work is not in these times.")
+    assert not find_less_work([(left, plain), (plain, left), (plain, plain)])
+    (said,) = explain_objective(objective_of(ObjectiveEntry()), left)
+    assert said.startswith("2 processes were still running")

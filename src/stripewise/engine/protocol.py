@@ -181,13 +181,19 @@ _LESS = {"bytes_written": ("wrote", 0.9), "bytes_read": ("read", 0.1)}
 
 
 def find_less_work(pairs: Sequence[tuple[Run | None, Run | None]]) -> str:
-    """Say that runs with a candidate's settings moved less than those of the default, as a sentence; empty if not.
+    """Say that runs with a candidate's settings did less than those of the default, as a sentence; empty if not.
 
     Parameters
     ----------
     pairs : sequence of (Run, Run)
         The default's and the candidate's.
     """
+    behind = [run.facts.behind > 0 for _, run in pairs if run]
+    if 2 * sum(behind) > len(behind):
+        return (
+            "With the settings found, processes of the program were still running at its end, and were ended: "
+            "their work is not in these times."
+        )
     totals = [
         [parse_report(run.facts.report).totals for pair in pairs if (run := pair[arm]) and run.facts.report]
         for arm in (0, 1)

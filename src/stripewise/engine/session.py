@@ -46,6 +46,7 @@ from stripewise.search.base import Sampler, make_sampler
 from stripewise.search.policy.pruning import Bound, censored_value, make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
+from stripewise.sizes import count_of
 from stripewise.store.base import Store
 from stripewise.trial import Phase, Role, Run, State, Trial
 
@@ -565,7 +566,11 @@ def explain_objective(objective: Objective, run: Run | None) -> list[str]:
         return []
     timed = "" if run.activity is None else kind_of(objective.name).explain(run.activity)
     printed = compare_own_figure(objective.name, run.facts.folder, run.value, objective.unit)
-    return [note for note in (timed, printed) if note]
+    left = ""
+    if run.facts.behind:
+        many = count_of(run.facts.behind, "process was", "processes were")
+        left = f"{many} still running when the command had ended, and ended with it: their work is lost, and not timed"
+    return [note for note in (timed, printed, left) if note]
 
 
 def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:

@@ -148,7 +148,11 @@ class LocalRun:
                 self._hook(assembled, "after", number, line)
             except RunFailed as failed:
                 failure = failure or failed.what
-        nodes = assembled.target.line.nodes
+        facts = RunFacts(cache=caches.state)
+        if nodes := assembled.target.line.nodes:
+            facts = facts.with_(nodes=nodes)
+        if ended.behind:
+            facts = facts.with_(behind=ended.behind)
         return judge(
             Evidence(
                 launch=self.launch,
@@ -161,7 +165,7 @@ class LocalRun:
                 metrics={name: value for measured in metrics for name, value in measured.items()},
                 after=failure,
                 notes=(*([caches.note] if caches.note else []), *ended.notes),
-                facts=RunFacts(cache=caches.state, nodes=nodes) if nodes else RunFacts(cache=caches.state),
+                facts=facts,
             )
         )
 

@@ -184,6 +184,8 @@ class Ended:
         Why output that was to be kept is not; empty if all is.
     late : float
         Seconds that its time may have too many, if this process was stopped meanwhile and perhaps the command, too.
+    behind : int
+        Processes that were still running when the command had ended by itself, and were ended.
     """
 
     cause: Cause
@@ -194,6 +196,7 @@ class Ended:
     error: OSError | None = None
     lost: str = ""
     late: float = 0.0
+    behind: int = 0
 
 
 @dataclass(frozen=True)
@@ -325,7 +328,7 @@ class Command:
         except BaseException:
             self._finish(process, self._limits.grace)
             raise
-        strays = self._finish(process, self._limits.grace if cause is not Cause.EXIT else 0.0)
+        behind, strays = self._finish(process, self._limits.grace if cause is not Cause.EXIT else 0.0)
         for keeper in keepers:
             keeper.join(_DRAIN_SECONDS)
         if cause is Cause.EXIT and self._ready:
@@ -340,6 +343,7 @@ class Command:
             (*strays, *self._output_notes(keepers)),
             lost=next((keeper.trouble for keeper in keepers if keeper.trouble), ""),
             late=self._late if self._late > max(_LEAST_LATE, _SHARE_LATE * (self._ended_at - began)) else 0.0,
+            behind=behind,
         )
 
     # -- parts -----------------------------------------------------------------------------------------------
@@ -399,8 +403,8 @@ class Command:
             self._changed.wait(wait)
             self._late = max(self._late, time.monotonic() - now - wait)
 
-    def _finish(self, process: subprocess.Popen[bytes], grace: float) -> list[str]:
-        """End what is left, reap the leader, and say what was left behind."""
+    def _finish(self, process: subprocess.Popen[bytes], grace: float) -> tuple[int, list[str]]:
+        """End what is left, reap the leader, and say how many it had left behind, and what there is to say of them."""
         forced = not self._exited.is_set()
         session = process.pid
         behind = 0 if forced else len(processes.wait_until_settled(self._run_id, session, _SETTLE_SECONDS))
@@ -413,7 +417,7 @@ class Command:
         if left:
             numbers = ", ".join(str(line.pid) for line in left)
             notes.append(f"process(es) {numbers} could not be ended")
-        return notes
+        return behind, notes
 
     def _output_notes(self, keepers: Sequence[Keeper]) -> list[str]:
         notes = []
