@@ -151,5 +151,6 @@ def test_a_program_whose_processes_were_ended_is_not_called_faster_without_a_wor
     plain, left = (Run(1, 0, Phase.CONFIRMATION, facts=facts) for facts in ({}, {"behind": 2}))
     assert find_less_work([(plain, left), (plain, left), (plain, plain)]).endswith("their work is not in these times.")
     assert not find_less_work([(left, plain), (plain, left), (plain, plain)])
+    assert not find_less_work([(left, left)] * 3)
     (said,) = explain_objective(objective_of(ObjectiveEntry()), left)
     assert said.startswith("2 processes were still running")
