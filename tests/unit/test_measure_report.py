@@ -90,6 +90,19 @@ def test_patterns(pattern, pieces, interleaved, layout):
     assert (words["pieces"], words["interleaved"], workload.layout) == (pieces, interleaved, layout)
 
 
+def test_of_thousands_of_files_one_that_is_known_tells_the_workload():
+    # Each of four ranks wrote files of its own; most of them have one record, of which little is known.
+    data = recorded("romio_strided_write")["default"]
+    own = {**data["files"][0], "ranks": 1}
+    together = {
+        **own, "path": "(other files)", "ranks": 4, "opens": 1556, "driver": None, "file_system": None, "size": None,
+        "independent": {"calls": 46_680, "bytes": 1 << 30},
+    }  # fmt: skip
+    data = {**data, "files": [together, *({**own, "path": f"/f{rank}"} for rank in range(4))]}
+    workload = workload_of(activity_of(parse_report(data), "report.json"))
+    assert (workload.file_per_process, workload.driver, workload.file_size) == (True, "UFS:", 8 << 20)
+
+
 def test_reads_and_writes():
     workload = workload_of(activity_of(report("romio_strided_both"), "report.json"))
     assert (workload.operation, workload.collective, workload.layout) == ("both", True, "strided")

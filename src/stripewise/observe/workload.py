@@ -142,8 +142,8 @@ def _files(activity: Activity) -> Sequence[FileActivity]:
 
 
 def _find_main(files: Sequence[FileActivity]) -> FileActivity | None:
-    """The file that most bytes went through."""
-    return max(files, key=lambda file: file.bytes, default=None)
+    """The file that most bytes went through; not the record of many files, of which little is known."""
+    return max(files, key=lambda f: (f.bytes > 0 and not f.stands_for_several, f.bytes), default=None)
 
 
 def _in_force(activity: Activity, main: FileActivity) -> tuple[Setting, ...]:
@@ -308,7 +308,8 @@ def _was_collective(files: Sequence[FileActivity], main: FileActivity) -> bool |
 
 def _file_per_process(files: Sequence[FileActivity], left_out: int, ranks: int) -> bool:
     moving = [file for file in files if file.bytes]
-    return ranks > 1 and len(moving) + left_out >= ranks and all(file.ranks <= 1 for file in moving)
+    own = all(file.ranks <= 1 or file.stands_for_several for file in moving)
+    return ranks > 1 and len(moving) + left_out >= ranks and own
 
 
 def _shape(file: FileActivity, ranks: int, way: str) -> dict[str, Any]:
