@@ -199,7 +199,7 @@ class Policy(BaseModel):
         Raises
         ------
         UserError
-            If a variable in it is not set, or it is no absolute path: each working folder would be another one.
+            If a variable in it is not set.
         """
         text = getattr(self.folders, name)
         if text is None:
@@ -208,10 +208,7 @@ class Policy(BaseModel):
             whole = string.Template(text).substitute(environment)
         except (KeyError, ValueError) as error:
             raise UserError(f"site file: folders.{name} = '{text}' names {error}, which is not set") from error
-        folder = Path(whole).expanduser()
-        if not folder.is_absolute():
-            raise UserError(f"site file: folders.{name} = '{text}' is no absolute path", "let it begin with / or ~")
-        return folder
+        return Path(whole).expanduser()
 
 
 def load_policy(environment: Mapping[str, str] = os.environ, path: Path = PATH) -> Policy:
