@@ -569,7 +569,7 @@ def explain_objective(objective: Objective, run: Run | None) -> list[str]:
     left = ""
     if run.facts.behind:
         many = count_of(run.facts.behind, "process was", "processes were")
-        left = f"{many} still running when the command had ended, and ended with it: what was left for them to do is not timed"
+        left = f"{many} still running when the command had ended, and ended with it: what was left to do is not timed"
     return [note for note in (timed, printed, left) if note]
 
 
