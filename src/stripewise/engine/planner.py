@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -459,7 +460,7 @@ class Planner:
             return Wait()
         pairs = pairs_of(runs, tested[-1]) if tested else []
         block = runs[-1].facts.block if pairs else 1
-        if not broken_in(pairs) and (due := self._due(runs, pairs)):
+        if not broken_in(pairs) and (due := self._due(trials, runs, pairs)):
             return self._arm(trials, *due, _find_tested(trials, runs, tested[-1]), block)
         if pairs and (step := self._leave_out(trials, runs, pairs, spent)):
             return step
@@ -485,12 +486,12 @@ class Planner:
         if not tested and (reason := self._why_no_proof(trials)):
             return Finish(reason)
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
-        first = "default" if self._coins(number)[0] < 0.5 else "candidate"
+        first = "default" if self._coins(trials, number)[0] < 0.5 else "candidate"
         if pairs:
             step = self._leave_out(trials, runs, pairs, spent, before=number)
             return step or self._arm(trials, number, first, candidate, block)
         block = self._block(trials, candidate, spent)
-        if order := self._shuffled(number, self._first_look(trials, candidate)):
+        if order := self._shuffled(trials, number, self._first_look(trials, candidate)):
             number, first = order[0]
         return self._arm(trials, number, first, candidate, block)
 
@@ -508,27 +509,37 @@ class Planner:
         searched = decision is Decision.BROKEN or self.schedule.searches_on
         return searched and decision not in (Decision.CONTINUE, Decision.PROVEN)
 
-    def _due(self, runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[int, str] | None:
+    def _due(self, trials: Sequence[Trial], runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[int, str] | None:
         """Give pair and arm of the next run of the pairs that have begun; None where these are complete."""
         if not pairs:
             return None
         known = find_candidate(runs[-1])
         begun = 1 + max((run.pair for run in runs if run.pair is not None and find_candidate(run) != known), default=-1)
         made = {(run.pair, run.arm) for run in runs}
-        order = self._shuffled(begun, first_look_of(pairs))
+        order = self._shuffled(trials, begun, first_look_of(pairs))
         last = None if pairs[-1].complete else (pairs[-1].number, pairs[-1].next_arm)
         return next((one for one in order if one not in made), last)
 
-    def _shuffled(self, number: int, first_look: int) -> list[tuple[int, str]]:
+    def _shuffled(self, trials: Sequence[Trial], number: int, first_look: int) -> list[tuple[int, str]]:
         """Pair and arm of each run before the first look, where their order is random as a whole; else empty."""
         if not first_look or not are_shuffled(first_look, self.experiment.confirmation):
             return []
-        order = shuffle(self._rng(_PAIRING_STREAM + number), first_look)
+        order = shuffle(self._pairing_rng(trials, number), first_look)
         return [(number + pair, arm) for pair, arm in order]
 
-    def _coins(self, pair: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _coins(self, trials: Sequence[Trial], pair: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Two random numbers of a pair: which of its arms runs first, and whether what leaves a setting out does."""
-        return self._rng(_PAIRING_STREAM + pair).random(2)
+        return self._pairing_rng(trials, pair).random(2)
+
+    def _pairing_rng(self, trials: Sequence[Trial], pair: int) -> np.random.Generator:
+        """Random numbers of a pair. What the first run measured counts, too: all users have the same seed.
+
+        Else all proofs had one order, and what comes back every few launches could be proven a gain each time.
+        """
+        before = (run for trial in trials for run in trial.runs if run.value and run.phase is not Phase.CONFIRMATION)
+        first = min(before, key=lambda run: run.number, default=None)
+        (measured,) = struct.unpack("<Q", struct.pack("<d", first.value or 0.0 if first else 0.0))
+        return sampler_rng(self.experiment.seed ^ measured, _PAIRING_STREAM + pair)
 
     def _leave_out(
         self,
@@ -553,7 +564,7 @@ class Planner:
         place = len(pairs) - (before is None)
         known = find_candidate(runs[-1])
         done = [run for run in leaving_out_runs(trials) if find_candidate(run) == known]
-        first = place > 0 and bool(self._coins(number)[1] < 0.5)
+        first = place > 0 and bool(self._coins(trials, number)[1] < 0.5)
         extra = runs[-1].facts.extra
         first_look = runs[-1].facts.first_look or FIRST_LOOK
         after = 2 * max(1, first_look - place)  # where time is short, it is the proof's
