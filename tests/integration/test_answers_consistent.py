@@ -20,7 +20,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.diagnose import _print_one as print_diagnosis
-from stripewise.desk.cli.output import console, number
+from stripewise.desk.cli.output import console, forget_options, number
 from stripewise.desk.cli.result import print_result
 from stripewise.diagnose.site import RULES, diagnose
 from stripewise.engine.budget import RUNS_FOR_SHARE, worst_case
@@ -215,6 +215,7 @@ def answer(request):
         drawn = {}
         patch.setattr(figures, "figures", lambda reading: drawn.update(draw(reading)) or drawn)
         page = render_report(record, trials)
+    forget_options()  # those of commands that other tests gave in this process
     with console.capture() as printed:
         print_result(record.result)
     html = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", page, flags=re.S)
