@@ -19,6 +19,7 @@ PART = ".stripewise-"
 _NOBODY = 65534
 """Owner that the kernel shows for root of a container's host."""
 _MOST_LINKS = 40
+"""The kernel follows no more."""
 _HOME = "set STRIPEWISE_HOME to a folder that only you can write"
 
 
@@ -221,6 +222,11 @@ def make_own_folder(path: Path, noun: str, elsewhere: str = _HOME) -> None:
     make_folder(path)
     check_own(path, noun)
     check_above(path, noun, elsewhere, group=True)
+
+
+def everyone_can_write(folder: Path) -> bool:
+    """Whether any user can make a file or link in a folder, under a name that is known, also with the sticky bit."""
+    return bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 def _others_can_write(path: Path, about: os.stat_result, group: bool = False) -> bool:

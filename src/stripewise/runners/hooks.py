@@ -19,7 +19,6 @@ _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 _LADVISE_SECONDS = 60.0
-"""The kernel follows no more."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import sqlalchemy as sa
 from stripewise.catalogue.filesystems import network_label
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StoreError, UserError, import_optional, pip_install
-from stripewise.ownership import check_own
+from stripewise.ownership import check_own, everyone_can_write
 from stripewise.store.base import MEMORY, Store
 from stripewise.store.journal import JournalStore
 from stripewise.store.journal_files import make_folder, prepare_folder, sync_folder
@@ -376,7 +375,7 @@ def _check_folder(path: Path) -> None:
         With where to put the store.
     """
     for folder in (path.parent, path.resolve().parent):
-        if folder.is_dir() and folder.stat().st_mode & stat.S_IWOTH:
+        if folder.is_dir() and everyone_can_write(folder):
             raise StoreError(
                 f"everyone can write in {folder}, and so replace what store {path} holds",
                 f"keep it in a folder of your own, and name that with --store, as {folder}/USER/{path.name}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from stripewise.catalogue.filesystems import find_file_system, of_file
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.catalogue.plan import spell
 from stripewise.errors import UserError
+from stripewise.ownership import everyone_can_write
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.campaign_points import Point, Points
 from stripewise.runners.hooks import check_caches
@@ -232,7 +232,7 @@ def make_ready(campaign: Campaign, points: Points, environment: Mapping[str, str
     folder = Path(campaign.files.folder).absolute()
     if not folder.is_dir():
         raise UserError(f"the folder {folder} does not exist", "make it on the file system that is to be measured")
-    if folder.stat().st_mode & stat.S_IWOTH:
+    if everyone_can_write(folder):
         raise UserError(
             f"everyone can write in {folder}, and so lead the benchmark's file elsewhere by a link",
             "make a folder of your own in it, and name that",
