@@ -345,6 +345,26 @@ def test_strong_switches_are_tried_within_the_first_eight_runs(
         assert len(trials) <= 6, "two of the eight runs may be repeats"
 
 
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"io_ompio_num_aggregators": 2}, False),
+        ({"io_ompio_num_aggregators": 2, "fcoll": "vulcan"}, False),
+        ({"io_ompio_grouping_option": 6}, False),
+        ({"io_ompio_max_aggregators_ratio": 1}, False),
+        ({"io_ompio_num_aggregators": 2, "fbtl_posix_write_datasieving": False}, True),
+        ({"io_ompio_num_aggregators": 2, "fcoll": "dynamic_gen2"}, True),
+        ({"io_ompio_num_aggregators": 1}, True),
+        ({}, True),
+    ],
+)
+def test_no_aggregators_of_vulcan_rewrite_one_anothers_bytes(settings, kept):
+    """On Open MPI 4.1.4, collective writes of adjacent pieces came out wrong with the first four."""
+    rules = [rule for rule in load_stack("ompio").constraints if "vulcan rewrite" in rule.reason]
+    values = {parameter.name: parameter.default for parameter in load_stack("ompio").parameters}
+    assert [bool(rule({**values, "writes": True, **settings})) for rule in rules] == [kept]
+
+
 def test_collective_buffering_sieving_and_aggregators_are_strong_switches():
     strong = {(p.role, v) for _, p in EVERY for v in p.switch}
     assert strong >= {
