@@ -94,6 +94,7 @@ class ExperimentKeys(TypedDict, total=False):
     replay: Mapping[str, Any]
     families: list[dict[str, Any]]
     objective_notes: list[str]
+    units: Mapping[str, str]
     ceiling: Mapping[str, Any]
     whole: Mapping[str, Any]
     followed: str
@@ -115,6 +116,9 @@ class Facts(_Observed):
 
     folder = _Maybe(str)
     """The absolute folder in which the program starts; None for the current one."""
+
+    units = _Fact[dict[str, str]](dict)
+    """By objective, the unit that the first run printed behind its number."""
 
     user = _Fact(str)
     """Who began it on the command line."""

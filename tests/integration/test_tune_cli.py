@@ -54,6 +54,12 @@ def experiments(capfd):
     return json.loads(capfd.readouterr().out)
 
 
+def test_another_unit_is_no_gain(capfd):
+    slower = program('[ "${X:-1}" = 1 ] && echo "rate 1.1 GB/s" || echo "rate 950 MB/s"\n')
+    assert main(["tune", "--parameter", "env:X=1,8", *OPTIONS, "--budget", "14", "--json", "--", slower]) == 0
+    assert json.loads(capfd.readouterr().out)["best"]["value"] == 1.1
+
+
 @pytest.mark.parametrize("budget", [1, 2, 3, 8])
 def test_the_smallest_budgets_end_with_a_result(budget, capfd):
     assert tune("--budget", str(budget), "--json", command=program()) == 0

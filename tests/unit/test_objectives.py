@@ -86,6 +86,9 @@ def test_the_last_match_counts(tmp_path: Path):
         (r"regex:rate: ([\d.]+)", "rate: 1,234", "is a part of '1,234'"),
         (r"regex:rate: (\d+)", "rate: 1'234.5", "is a part of '1'234.5'"),
         (r"regex:rate: ([\d.]+)", "rate: 1.#INF", "is a part of '1.#INF'"),
+        (r"regex:real\s+([\d.]+)", "real\t1m23.4s", "a part of a time in minutes and seconds"),
+        (r"regex:([\d.]+)s$", "real\t1m23.4s", "a part of a time in minutes and seconds"),
+        (r"regex:took ([\d.]+)", "took 1:23.4", "a part of a time in minutes and seconds"),
     ],
 )
 def test_outputs_without_a_number(tmp_path: Path, pattern, text, reason):
@@ -119,6 +122,42 @@ USERS = r"regex:rate *= *([+-]?\d*(?:\.\d+)?)"
 def test_the_whole_number_counts(tmp_path: Path, pattern, text, number):
     (tmp_path / "stdout").write_text(f"{text}\n")
     assert value(pattern, "maximize", folder=tmp_path) == number
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "number"),
+    [
+        ("rate: 950 MB/s", "rate: 1.1 GB/s", 1100.0),
+        ("rate: 1.1 GB/s", "rate: 950 MB/s", 0.95),
+        ("rate: 950MiB/s", "rate: 1.5GiB/s", 1536.0),
+        ("rate: 950", "rate: 12.5k, of them", 12_500.0),
+        ("rate: 3.5 s", "rate: 950 ms", 0.95),
+        ("rate: 3.5 Mbytes/sec", "rate: 950 KB/s", 0.95),
+        # Nothing tells what one would be of the other.
+        ("rate: 950 MB/s", "rate: 900", 900.0),
+        ("rate: 3 items", "rate: 4 k of them", 4.0),
+    ],
+)
+def test_numbers_of_an_experiment_have_the_unit_of_its_first_run(tmp_path: Path, first, then, number):
+    rate = parse_objective(r"regex:rate: ([0-9.]+) ?[kMG]?", "maximize")
+    units: dict[str, str] = {}
+    (tmp_path / "stdout").write_text(first)
+    printed = float(re.findall(r"[0-9.]+", first)[0])
+    assert measure(rate, outcome(folder=tmp_path), units) == printed
+    (tmp_path / "stdout").write_text(then)
+    assert measure(rate, outcome(folder=tmp_path), units) == pytest.approx(number)
+
+
+def test_a_limit_has_the_unit_of_the_first_run(tmp_path: Path):
+    asked = ObjectiveEntry(subject_to=(r"regex:wait: ([0-9.]+) <= 20",))
+    units: dict[str, str] = {}
+    planned = Run(0, 0, Phase.SEARCH)
+    states = []
+    for text in ("wait: 15 ms", "wait: 1.5 s", "wait: 16 ms"):
+        (tmp_path / "stdout").write_text(text)
+        made = ended_run(planned, outcome(folder=tmp_path), objective_of(asked), RunFacts(), units=units)
+        states.append(made.state)
+    assert states == [State.FINISHED, State.FAILED, State.FINISHED]
 
 
 def test_standard_error_is_searched_where_standard_output_has_no_match(tmp_path: Path):

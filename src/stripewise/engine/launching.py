@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from stripewise.catalogue.carriers import ENVIRONMENT, Setting
@@ -118,7 +118,14 @@ def _noise(trial: Trial) -> float:
 _FILES_KEPT = 20
 
 
-def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int, censored: float | None = None) -> Run:
+def run_of(
+    planned: Run,
+    outcome: Outcome,
+    objective: Objective,
+    nodes: int,
+    censored: float | None = None,
+    units: MutableMapping[str, str] | None = None,
+) -> Run:
     """Give the run with its value, or with the reason why it has none.
 
     Parameters
@@ -127,6 +134,8 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int, cen
         Nodes that the run occupied, where the runner does not say.
     censored : float or None
         The value that the run is known to be worse than, if it was cut.
+    units : mapping, optional
+        Units that the first run printed (:func:`~stripewise.observe.objectives.measure`).
     """
     facts = planned.facts.ended(outcome.facts, outcome.elapsed, nodes)
     facts = facts.with_(metrics=dict(outcome.metrics), exit_code=outcome.exit_code)
@@ -134,7 +143,7 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int, cen
         facts = facts.with_(folder=str(outcome.folder))
     if outcome.report is not None:
         facts = facts.with_(report=outcome.report.as_json(_FILES_KEPT))
-    return ended_run(planned, outcome, objective, facts, censored)
+    return ended_run(planned, outcome, objective, facts, censored, units)
 
 
 _ROOM = 3.0

@@ -330,7 +330,11 @@ class Session:
             )
         cut = outcome.state is State.PRUNED and self._planner.space is not None
         censored = censored_value(self._planner.history(self._ledger.trials), outcome.elapsed) if cut else None
-        return run_of(run, outcome, self._objective, self._seen.workload.nodes or 1, censored)
+        facts, units = self._ledger.facts, dict(self._ledger.facts.units)
+        made = run_of(run, outcome, self._objective, self._seen.workload.nodes or 1, censored, units)
+        if units != facts.units:
+            self._ledger.remember(units=units)
+        return made
 
     def _bound_of(self, run: Run) -> Bound | None:
         """When a run is cut: one of the search, of a configuration that has not worked yet."""

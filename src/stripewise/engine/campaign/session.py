@@ -185,6 +185,7 @@ class CampaignSession:
         self._began: dict[int, float] = {}
         self._clock = Clock()
         self._node_hours = 0.0
+        self._units: dict[str, str] = {}
         self._bad = 0
 
     def run(self) -> Progressed:
@@ -292,7 +293,7 @@ class CampaignSession:
         planned = self._about[run.number]
         facts = run.facts.ended(outcome.facts.brief(), outcome.elapsed, planned.point.workload.nodes or 1)
         facts = facts.with_(repeat=planned.repeat)
-        made = ended_run(run, outcome, self._bench.objective(planned.point), facts)
+        made = ended_run(run, outcome, self._bench.objective(planned.point), facts, units=self._units)
         if outcome.folder is None or made.state is State.FINISHED:
             return made
         return replace(made, facts=facts.with_(folder=str(outcome.folder)))

@@ -164,6 +164,10 @@ class ObjectiveKind(ABC):
             If it cannot be read, with the reason and what to do.
         """
 
+    def read(self, outcome: Outcome) -> tuple[float, str]:
+        """Read the value of a finished run, and the unit in which the program printed it; empty where it has none."""
+        return self.value(outcome), ""
+
     def simulated(self, phases: Phases) -> float | None:
         """Give the value of a simulated run; None where the phases do not tell it."""
         return None

@@ -72,3 +72,78 @@ def complete_number(before: str, word: str, behind: str) -> str:
         first = whole.rfind(",", 0, place - token.start()) + 1
         whole = whole[first:].partition(",")[0]
     return whole
+
+
+_TIMES = {
+    unit: seconds
+    for units, seconds in (
+        ("ns nsec nsecs nanosecond nanoseconds", 1e-9),
+        ("us usec usecs µs μs microsecond microseconds", 1e-6),
+        ("ms msec msecs millisecond milliseconds", 1e-3),
+        ("s sec secs second seconds", 1.0),
+        ("min mins minute minutes", 60.0),
+        ("h hr hrs hour hours", 3600.0),
+    )
+    for unit in units.split()
+}
+_SCALED = re.compile(
+    r"(?P<prefix>[kKMGTP]?)(?P<binary>(?<=[kKMGTP])i)?"
+    r"(?P<base>B|[Bb]ytes?|b|bits?|FLOPS?|flops?|I?OPS|iops|ops?|Hz|samples|J)(?P<rate>/s(?:ec(?:ond)?)?|ps)?"
+)
+_LETTERS = re.compile(r"[0-9.,'_]*(?:[eEdDqQ][+-]?[0-9]+)?([ \t]*)[\[(]?([A-Za-zµμ]+(?:/[A-Za-z]+)?)?")
+"""What is left of a number, and the word behind it."""
+
+
+def find_unit(behind: str) -> str:
+    """Give the unit at the beginning of what stands behind a number; empty where there is none that is known.
+
+    Examples
+    --------
+    >>> find_unit(" GB/s, done"), find_unit("D+01 ms"), find_unit("k, bw=3"), find_unit(" k of them")
+    ('GB/s', 'ms', 'k', '')
+    """
+    found = _LETTERS.match(behind)
+    unit = (found and found[2]) or ""
+    known = _scale(unit) is not None and not (found and found[1] and len(unit) == 1 and unit in "kKMGT")
+    return unit if known else ""
+
+
+def convert(number: float, unit: str, into: str) -> float:
+    """Give a number with one unit in another; as it is where the units are not of one kind.
+
+    Examples
+    --------
+    >>> convert(1.5, "GB/s", "MB/s"), convert(900.0, "ms", "s"), convert(2.0, "GB/s", "s"), convert(12.5, "k", "")
+    (1500.0, 0.9, 2.0, 12500.0)
+    """
+    own, wanted = _scale(unit), _scale(into)
+    if unit == into or own is None or wanted is None or own[1] != wanted[1]:
+        return number
+    return number * own[0] / wanted[0]
+
+
+def _scale(unit: str) -> tuple[float, str] | None:
+    """Give how large a unit is, and of which kind; None where it is not known."""
+    if unit in _TIMES:
+        return _TIMES[unit], "s"
+    if unit in ("", "k", "K", "M", "G", "T"):
+        return 1000.0 ** " kMGT".index(unit.replace("K", "k") or " "), ""
+    found = _SCALED.fullmatch(unit)
+    if found is None:
+        return None
+    power, base = " kmgtp".index(found["prefix"].lower() or " "), found["base"]
+    kind = {"B": "byte", "b": "bit"}.get(base, base.lower().rstrip("s"))
+    return (1024.0 if found["binary"] else 1000.0) ** power, f"{kind}{'/s' if found['rate'] else ''}"
+
+
+def is_part_of_clock(before: str, word: str, behind: str) -> bool:
+    """Whether a word is one part of a time such as ``1:23.4`` or ``1m23.4s``.
+
+    Examples
+    --------
+    >>> is_part_of_clock("took ", "1", ":23.4"), is_part_of_clock("1m", "23.4", "s"), is_part_of_clock("", "1", "m")
+    (True, True, False)
+    """
+    if re.match(r":[0-5][0-9](?![0-9])|m[0-9]", behind):
+        return True
+    return bool(re.search(r"(?<![\w.])[0-9]+m$", before) and re.match(r"[0-9]", word))

@@ -11,7 +11,7 @@ from stripewise.errors import RunFailed, UserError
 from stripewise.interpreter import inherit_environment, python
 from stripewise.launch import Outcome
 from stripewise.observe.objectives.base import ObjectiveKind, Phases
-from stripewise.observe.objectives.number import complete_number, parse_printed_number
+from stripewise.observe.objectives.number import complete_number, find_unit, is_part_of_clock, parse_printed_number
 
 _MOST_OUTPUT = 64 << 20
 _MOST_MEMORY = 4 << 30
@@ -34,12 +34,12 @@ def asks(place):
     again = pattern.match(text[:place] + chr(0) + text[place + 1:], match.start())
     return again is None or again.span(1) != match.span(1)
 if match is None or match.start(1) < 0:
-    print(json.dumps(match and ["", "", ""]))
+    print(json.dumps(match and ["", "", "", ""]))
 else:
     start, end = match.span(1)
     before = "" if start == 0 or asks(start - 1) else text[max(0, start - {_BESIDE}):start]
     behind = "" if end == len(text) or asks(end) else text[end:end + {_BESIDE}]
-    print(json.dumps([before, match[1], behind]))
+    print(json.dumps([before, match[1], behind, text[end:end + {_BESIDE}]]))
 """
 
 
@@ -88,6 +88,10 @@ class Printed(ObjectiveKind):
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
+        return self.read(outcome)[0]
+
+    def read(self, outcome: Outcome) -> tuple[float, str]:
+        """See :meth:`ObjectiveKind.read`."""
         if outcome.folder is None:
             raise RunFailed("the run left no output to search", "use another objective with this runner")
         found = self._search(outcome.folder / "stdout")
@@ -97,15 +101,20 @@ class Printed(ObjectiveKind):
             raise RunFailed(
                 f"the output has nothing that matches '{self.given}'", "check the pattern against the output"
             )
-        before, word, behind = found
+        before, word, behind, rest = found
         if not word.strip():
             raise RunFailed(
                 f"the group of '{self.given}' matches no character of the output{_shown(behind)}",
                 "let the group ask for at least one digit",
             )
         whole = complete_number(before, word, behind)
+        if is_part_of_clock(before, word, behind):
+            raise RunFailed(
+                f"'{word}' in the output matches '{self.given}' but is a part of a time in minutes and seconds",
+                "let the program print seconds",
+            )
         try:
-            return parse_printed_number(whole)
+            return parse_printed_number(whole), find_unit(rest)
         except ValueError:
             part = f"'{word}' in the output matches '{self.given}'"
             if whole == word:
@@ -115,10 +124,10 @@ class Printed(ObjectiveKind):
                 "let the program print it without separators",
             ) from None
 
-    def _search(self, path: Path) -> tuple[str, str, str] | None:
+    def _search(self, path: Path) -> tuple[str, str, str, str] | None:
         """Give the group of the last match in a file, with what stands before and behind it; None without a match.
 
-        What the pattern itself asks for beside the group is left out.
+        What the pattern itself asks for beside the group is left out, but for the last text: all that stands behind.
 
         Raises
         ------

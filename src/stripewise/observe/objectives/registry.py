@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import MutableMapping
 from dataclasses import replace
 
 from stripewise.errors import RunFailed, UserError, choose
 from stripewise.facts import RunFacts
 from stripewise.launch import Outcome
 from stripewise.observe.objectives.base import ObjectiveKind
+from stripewise.observe.objectives.number import convert
 from stripewise.plugins import Plugins
 from stripewise.requests.experiment import ObjectiveEntry
 from stripewise.requests.objective import Bound, Objective
@@ -130,10 +132,15 @@ def timing(objective: Objective) -> str:
     return f"objective {objective.name}: {about}" if about else ""
 
 
-def measure(objective: Objective, outcome: Outcome) -> float:
+def measure(objective: Objective, outcome: Outcome, units: MutableMapping[str, str] | None = None) -> float:
     """Give the objective's value of a finished run.
 
     Values that the runner knows by itself (replayed and simulated runs) win over anything else.
+
+    Parameters
+    ----------
+    units : mapping, optional
+        By objective, the unit that the first run printed: values are given in it. What is not known yet is added.
 
     Raises
     ------
@@ -142,7 +149,7 @@ def measure(objective: Objective, outcome: Outcome) -> float:
     """
     if outcome.state is not State.FINISHED:
         raise RunFailed(outcome.reason or f"the run {outcome.state.value}")
-    value = _read(objective.name, outcome)
+    value = _read(objective.name, outcome, units)
     if value <= 0:
         raise RunFailed(
             f"the objective {objective.name} is {value:g}, but must be above zero, because gains are ratios"
@@ -150,27 +157,38 @@ def measure(objective: Objective, outcome: Outcome) -> float:
     return value
 
 
-def _read(name: str, outcome: Outcome) -> float:
-    value = float(outcome.metrics[name]) if name in outcome.metrics else kind_of(name).value(outcome)
+def _read(name: str, outcome: Outcome, units: MutableMapping[str, str] | None) -> float:
+    if name in outcome.metrics:
+        value = float(outcome.metrics[name])
+    else:
+        value, unit = kind_of(name).read(outcome)
+        # A program that prints 950 MB/s may print 1.1 GB/s with other settings.
+        value = value if units is None else convert(value, unit, units.setdefault(name, unit))
     if value and not 1 / MOST < abs(value) < MOST:
         raise RunFailed(f"the objective {name} is {value}, which is not a measurement")
     return value
 
 
 def ended_run(
-    planned: Run, outcome: Outcome, objective: Objective, facts: RunFacts, censored: float | None = None
+    planned: Run,
+    outcome: Outcome,
+    objective: Objective,
+    facts: RunFacts,
+    censored: float | None = None,
+    units: MutableMapping[str, str] | None = None,
 ) -> Run:
     """Give a planned run with what came of it: its value, or the reason why it has none.
 
     ``censored`` is the value that a run which was cut is known to be worse than, where its wall time is not that value.
+    ``units`` is as for :func:`measure`.
     """
     state, value, reason = outcome.state, None, outcome.reason
     if state is State.FINISHED:
         try:
-            value = measure(objective, outcome)
+            value = measure(objective, outcome, units)
             if objective.subject_to:
                 facts = facts.with_(
-                    subject_to={text: _read(Bound.parse(text).name, outcome) for text in objective.subject_to}
+                    subject_to={text: _read(Bound.parse(text).name, outcome, units) for text in objective.subject_to}
                 )
             if broken := facts.broken:
                 raise RunFailed(f"broke {broken}: it was {facts.subject_to[broken]:.6g}")
