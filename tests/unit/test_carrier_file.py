@@ -54,6 +54,22 @@ def test_files_of_other_systems_keep_their_line_ends_and_mark(tmp_path: Path, na
 
 
 @pytest.mark.parametrize(
+    ("old", "value", "new"),
+    [
+        ("auto", "off", "'off'"),
+        ("auto", "12:30", "'12:30'"),
+        ("~", "Yes", "'Yes'"),
+        ("auto", "none", "none"),
+        ("on", "off", "off"),
+        ('"on"', "off", '"off"'),
+    ],
+)
+def test_words_that_older_yaml_takes_for_something_else_are_quoted(tmp_path: Path, old: str, value: str, new: str):
+    text = f"a: {old}\nb: 1\n"
+    assert changed(tmp_path, "a.yaml", text, {"a": value}) == (text.replace(old, new), {"a"})
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("[io]\n\tbuffer=1\n\tx=2", "[io]\n\tbuffer=8\n\tx=2"),

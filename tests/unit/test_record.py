@@ -89,6 +89,8 @@ def test_a_number_has_its_values_and_their_sum() -> None:
         (HEAD + "ranks 0 2\nfile 1 /a1/b2\n", "do not fit its digits"),
         (HEAD + "ranks 0 3\nfile -1 /a1\n", "does not count up"),
         (HEAD + "ranks 0 3\nfile - /a%00b\n", "holds a NUL"),
+        (HEAD + "ranks 0 3\nfile - /a\nfile - b\n", "does not begin with /"),
+        (HEAD + "ranks 0 4\ninput 3 b\n", "does not begin with /"),
         (HEAD + "ranks 0 2\ninput 3 /a\nranks 2 1\n", "among the lines of ranks|outside of the ranks"),
     ],
 )

@@ -139,7 +139,7 @@ class _Reader:
         elif name == "input":
             self._close()
             size, _, path = rest.partition(" ")
-            self.inputs.append((_parse_wholes([size], 1)[0], decode_text(path)))
+            self.inputs.append((_parse_wholes([size], 1)[0], _decode_path(path)))
         elif self.group is None:
             raise ValueError(f"{name} stands outside of the ranks")
         else:
@@ -184,7 +184,7 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
         raise ValueError(f"{group.last} without the call that it belongs to")
     if name == "file":
         steps, _, path = rest.partition(" ")
-        group.files.append(_file(steps, decode_text(path), group.count))
+        group.files.append(_file(steps, _decode_path(path), group.count))
         group.hints.append([])
     elif name == "hint":
         if group.last not in ("file", "hint") or "=" not in rest:
@@ -269,12 +269,19 @@ def _in_job(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
     return numbers
 
 
+def _decode_path(text: str) -> str:
+    path = decode_text(text)
+    if not path.startswith("/"):
+        raise ValueError("a file whose path does not begin with /")
+    return path
+
+
 def _file(steps: str, path: str, ranks: int) -> tuple[str, tuple[int, ...]]:
     runs = DIGITS.findall(path)
     words = steps.split(",") if steps != "-" else []
     numbers = [_numbers([word], 1, 0)[0].base for word in words]
-    if not path or len(numbers) != len(runs):
-        raise ValueError("a file without a path, or whose steps do not fit its digits")
+    if len(numbers) != len(runs):
+        raise ValueError("a file whose steps do not fit its digits")
     if any(step and (len(run) > 18 or int(run) + step * (ranks - 1) < 0) for step, run in zip_longest(numbers, runs)):
         raise ValueError("a file whose name does not count up")
     return path, tuple(numbers)

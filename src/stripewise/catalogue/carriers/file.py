@@ -231,13 +231,16 @@ def _parse_as(text: str, old: Any, path: str) -> Any:
     return text
 
 
-def _set_all(tree: Any, wanted: Mapping[str, str]) -> set[str]:
+def _set_all(
+    tree: Any, wanted: Mapping[str, str], write: Callable[[Any, Any], Any] = lambda value, old: value
+) -> set[str]:
+    """Set entries; ``write`` gives a value the form that the file needs, by the old one."""
     met = set()
     for path, text in wanted.items():
         place = _place(tree, path.split("."))
         if place is not None:
             container, key = place
-            container[key] = _parse_as(text, container[key], path)
+            container[key] = write(_parse_as(text, container[key], path), container[key])
             met.add(path)
     return met
 
@@ -279,6 +282,18 @@ def _toml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     return tomlkit.dumps(tree), met
 
 
+_OTHER_IN_YAML = re.compile(r"(?i:y|n|yes|no|on|off)|[-+]?[0-9][0-9_]*+(:[0-5]?[0-9])++(\.[0-9_]*)?")
+"""Texts that YAML 1.1 takes for something else, and YAML 1.2 does not."""
+
+
+def _quote(value: Any, old: Any) -> Any:
+    """Quote what is a text in YAML 1.2 alone, unless the old value is such a word: its reader means the other thing."""
+    from ruamel.yaml.scalarstring import SingleQuotedScalarString  # noqa: PLC0415  as for TOML
+
+    plain = old is None or (type(old) is str and not _OTHER_IN_YAML.fullmatch(old))
+    return SingleQuotedScalarString(value) if plain and _OTHER_IN_YAML.fullmatch(str(value)) else value
+
+
 def _yaml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     with import_optional("files"):
         from ruamel.yaml import YAML  # noqa: PLC0415  as above
@@ -292,7 +307,7 @@ def _yaml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     if _TO_BASE_60.search(text):
         raise ValueError("a number of it has too many parts between colons")
     tree = reader.load(text)
-    met = _set_all(tree, wanted)
+    met = _set_all(tree, wanted, _quote)
     reader.dump(tree, out)
     return out.getvalue(), met
 
