@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from types import NoneType
 from typing import Any
 
@@ -15,7 +16,7 @@ from stripewise.errors import StoreError
 from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
-from stripewise.trial import Phase, Role, Run, State, Trial
+from stripewise.trial import MOST, Phase, Role, Run, State, Trial
 
 _KINDS: Mapping[str, Any] = {
     **dict.fromkeys(("number", "trial"), int),
@@ -24,6 +25,14 @@ _KINDS: Mapping[str, Any] = {
     **dict.fromkeys(("tag", "reason", "arm"), str),
 }
 """Of the fields of runs and trials."""
+
+_LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+_USABLE: Mapping[str, Callable[[float], bool]] = {
+    "value": lambda value: abs(value) < MOST,
+    "elapsed": lambda value: 0 <= value < MOST,
+    "started": lambda value: 0 <= value < _LATEST,
+}
+"""Numbers of runs with which figures and dates can be made: earlier versions kept others, too."""
 
 
 def dump(value: Any) -> str:
@@ -164,7 +173,7 @@ def read_trial(data: Mapping[str, Any], runs: tuple[Run, ...], what: str) -> Tri
 
 
 def read_run(data: Mapping[str, Any], what: str) -> Run:
-    """Take a run from JSON.
+    """Take a run from JSON; what cannot be a number of it is as if it were not measured.
 
     Raises
     ------
@@ -174,7 +183,8 @@ def read_run(data: Mapping[str, Any], what: str) -> Run:
     with reading(what):
         _check_kinds(data)
         kinds = {"phase": Phase(data["phase"]), "state": State(data["state"]), "facts": RunFacts(data.get("facts"))}
-        return Run(**{**data, **kinds})
+        odd = [name for name, usable in _USABLE.items() if data.get(name) is not None and not usable(data[name])]
+        return Run(**{**data, **kinds, **dict.fromkeys(odd)})
 
 
 def _decode_float(value: float | None) -> float | None:

@@ -238,11 +238,11 @@ class RunsContract(StoreCase):
             assert list(found[0].configuration) == list(configuration)
             assert found == (replace(trial, runs=(planned,)),)
             same(dict(found[0].runs[0].facts), {"against": 3})
-            # Databases know no negative zero, and no measurement gives one.
-            numbers = [value for value in VALUES if isinstance(value, float) and str(value) != "-0.0"]
-            numbers += [math.inf, -math.inf]
+            # Databases know no negative zero, and no measurement gives one, nor a time beyond all calendars.
+            numbers = [v for v in VALUES if isinstance(v, float) and str(v) != "-0.0" and abs(v) < 1e9]
             for number, value in enumerate(numbers, start=1):
-                run = result_of(number, value=value, elapsed=value, started=value, reason="\0 \udc80 ü\\")
+                taken = abs(value)
+                run = result_of(number, value=value, elapsed=taken, started=taken, reason="\0 \udc80 ü\\")
                 run = replace(
                     run, phase=Phase.CONFIRMATION, pair=number, arm="candidate", facts=RunFacts({"v": list(VALUES)})
                 )
@@ -250,7 +250,7 @@ class RunsContract(StoreCase):
                 store.accept(identifier, claim, run)
                 kept = store.trials(identifier)[0].runs[number]
                 assert kept == run
-                same([kept.value, kept.elapsed, kept.started], [value] * 3)
+                same([kept.value, kept.elapsed, kept.started], [value, taken, taken])
                 same(dict(kept.facts), {"v": list(VALUES)})
             assert all(run.facts == {} for run in store.trials(identifier, facts=False)[0].runs)
             assert store.trials(identifier, facts=False) == store.trials(identifier)
