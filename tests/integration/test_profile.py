@@ -337,3 +337,20 @@ def test_a_folder_that_everyone_can_write_is_refused(tmp_path: Path, capsys: pyt
     assert "make a folder of your own in it" in " ".join(capsys.readouterr().err.split())
     tmp_path.chmod(0o700)
     assert main(words) == 0
+
+
+def test_campaigns_in_one_folder_have_files_of_their_own_unless_these_are_named(tmp_path: Path) -> None:
+    text = Path(arguments(tmp_path)[2]).read_text("utf-8")
+
+    def command(journal: str, text: str) -> str:
+        points = Points(parse_campaign(text, "x"))
+        bench = Bench(points.campaign, points, tmp_path / journal, os.environ)
+        bench.prepare()
+        lines = bench.launch(points.all[0], 0).after
+        bench.close()
+        return lines[0]
+
+    first, second, again = (command(journal, text) for journal in ("a", "b", "a"))
+    assert first == again != second and f"{tmp_path}/stripewise-profile.dat." in first
+    named = text.replace("[files]", '[files]\nname = "x.h5"')
+    assert command("a", named) == command("b", named)

@@ -126,9 +126,8 @@ def test_steps_get_nodes_of_the_allocation_one_at_a_time(
     assert sorted(read_table(written / "out").values) == [11.0, 12.0, 21.0, 22.0]
     steps = (written / "steps").read_text()
     assert steps.count("--nodelist=n1,n2 ") == 2 and steps.count("--nodelist=n1 ") == 2
-    assert {line.split()[0] for line in (written / "ran").read_text().splitlines()} == {
-        str(written / "data" / "stripewise-profile.dat")
-    }, "one after the other, runs share the file"
+    (name,) = {line.split()[0] for line in (written / "ran").read_text().splitlines()}
+    assert name.startswith(f"{written}/data/stripewise-profile.dat."), "one after the other, runs share the file"
 
 
 def test_outside_an_allocation_steps_say_so(written: Path, capsys: pytest.CaptureFixture[str]) -> None:

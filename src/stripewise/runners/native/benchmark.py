@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from stripewise.errors import UserError
 from stripewise.launch import Launch, Outcome
 from stripewise.models.table import Table, read_table
 from stripewise.observe.objectives import kind_of, objective_of
-from stripewise.requests.campaign import Campaign
+from stripewise.requests.campaign import Campaign, FilesEntry
 from stripewise.requests.campaign_points import Point, Points
 from stripewise.requests.experiment import Experiment, Hooks, ObjectiveEntry
 from stripewise.requests.objective import Objective
@@ -120,6 +121,9 @@ class Bench:
         points = self._points.all
         if self.launches:
             self.campaign, self._program = make_ready(self.campaign, self._points, self._environment)
+            if self._points.campaign.files.name == FilesEntry().name:
+                # Others may measure in the same folder; an interrupted campaign finds its own file again.
+                self.campaign = self._with_files(f".{hashlib.sha256(bytes(self._folder.absolute())).hexdigest()[:8]}")
         preflight = self._lane(points[0]).preflight
         for operation in self.campaign.operations[1:]:
             self._lane(self._points.of(operation)[0])
