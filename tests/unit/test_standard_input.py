@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from stripewise.desk.cli import main, standard_input
-from stripewise.desk.cli.standard_input import read_piped, refuse_input, remark_on_input, with_input
+from stripewise.desk.cli.standard_input import read_piped, refuse_input, refuse_pipes, remark_on_input, with_input
 from stripewise.engine.definition import check
 from stripewise.errors import UserError
 from stripewise.requests.experiment import LARGEST_INPUT, Experiment
@@ -227,3 +227,13 @@ def test_a_list_of_applications_admits_no_input_for_programs_that_start_others()
     with pytest.raises(UserError, match="does not allow standard input for /bin/bash"):
         check_application(patterns, ["/bin/bash"], Path("/bin/bash"), place, os.environ, reads=True)
     check_application(None, ["/bin/bash"], Path("/bin/bash"), place, os.environ, reads=True)
+
+
+def test_a_pipe_of_the_shell_is_no_argument_of_a_command_that_runs_often(tmp_path: Path) -> None:
+    pipes, file = os.pipe(), os.open(tmp_path / "deck", os.O_CREAT)
+    refuse_pipes(["./app", "/dev/fd/0", f"/dev/fd/{file}", "/dev/fd/999", str(pipes[0])])
+    for word in (f"/dev/fd/{pipes[0]}", f"--in=/proc/self/fd/{pipes[0]}"):
+        with pytest.raises(UserError, match="is a pipe of your shell"):
+            refuse_pipes(["./app", word])
+    for descriptor in (*pipes, file):
+        os.close(descriptor)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import io
 import os
+import re
 import select
 import stat
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from stripewise.requests.experiment import LARGEST_INPUT, Experiment
 from stripewise.sizes import format_size
 
 _IN_COMMAND = "let the command read the file: tune -- bash -c './app < FILE'"
+_DESCRIPTOR = re.compile(r"/(dev|proc/self)/fd/([3-9]|\d\d+)")
 _SAID_AFTER = 2.0
 _SILENT = 10.0
 """Seconds after which a pipe that has sent nothing counts as none: of an ssh without -n, of a CI system."""
@@ -49,6 +51,17 @@ def with_input(experiment: Experiment) -> Experiment:
             f"stdin: cannot read {named.file}: {error.strerror}", "name the program's input file"
         ) from error
     return _add_stdin(experiment, {"file": named.file, "text": _decode_text(data, named.file)})
+
+
+def refuse_pipes(words: Sequence[str]) -> None:
+    """Refuse pipes of the shell, as of ``<(...)``, among the words of a command: each can be read once."""
+    for word in words:
+        path = word.rpartition("=")[2]
+        if _DESCRIPTOR.fullmatch(path) and Path(path).is_fifo():
+            raise UserError(
+                f"{word} is a pipe of your shell, which only one launch can read",
+                "write a file in its place, or let the command make it: tune -- bash -c './app <(...)'",
+            )
 
 
 def refuse_input(what: str) -> None:

@@ -25,7 +25,7 @@ from stripewise.desk.cli.options import (
 )
 from stripewise.desk.cli.output import prose
 from stripewise.desk.cli.result import deliver, print_dry_run
-from stripewise.desk.cli.standard_input import remark_on_input, with_input
+from stripewise.desk.cli.standard_input import refuse_pipes, remark_on_input, with_input
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.cli.tune_options import Mode, TuneCommand, check_options, given_options, mode_of, used_later
 from stripewise.desk.desk import SMALL_BUDGET, Desk, SmallCase
@@ -235,6 +235,7 @@ def tune(
     if (subject_to or experiment.objective.subject_to) and Confirmation() == experiment.confirmation:
         candidates = CANDIDATES_AT_A_LIMIT
     if not (runner or experiment.runner).startswith(NO_COMMAND):
+        refuse_pipes(context.obj["command"] or experiment.command)
         experiment = with_input(experiment)
     options: dict[str, Any] = {
         "budget": {"runs": budget, "seconds": time, "node_hours": node_hours, "spend_all": spend_all or None},
