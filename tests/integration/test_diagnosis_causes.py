@@ -191,6 +191,8 @@ def test_places_of_a_series_lie_in_the_file(pattern: str) -> None:
         ("operation,size,seconds\nmove,1,1\n", "line 2: operation is 'move'"),
         ("operation,size,seconds\nread,1,much\n", "line 2"),
         ("operation,size,seconds\nread,1,0\n", "above 0"),
+        ("operation,size,seconds\nread,1,1e300\n", r"no call takes 1e\+300 s"),
+        ("operation,size,seconds\nread,1,nan\n", "no call takes nan s"),
         ("operation,size,seconds\n", "no operations"),
     ],
 )

@@ -297,6 +297,13 @@ def test_a_chunk_larger_than_the_share_moves_the_share() -> None:
     assert largest and all(p.transfer == p.share for p in largest)
 
 
+@pytest.mark.parametrize(("most", "what"), [(30_000, "30,000 workloads"), (300_000, "2,400,000 combinations")])
+def test_more_combinations_than_can_be_looked_at_are_refused_at_once(most: int, what: str) -> None:
+    points = Points(parse_campaign(SMALL.replace("[1, 2]", str([*range(1, most + 1)])), "x"))
+    with pytest.raises(UserError, match=f"has {what}, more than"):
+        points.of("write")
+
+
 def test_ior_and_kernel_refuse_what_they_lack() -> None:
     netcdf = parse_campaign(SMALL + '[[workload]]\nname = "api"\nvalues = ["pnetcdf"]\n', "x")
     with pytest.raises(UserError, match="no backend of the benchmark program is known here for pnetcdf"):

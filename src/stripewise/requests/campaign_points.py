@@ -27,6 +27,8 @@ from stripewise.errors import UserError
 from stripewise.requests.campaign import Campaign
 
 _MOST = 2_000_000
+_MOST_WORKLOADS = 20_000
+"""Each has a space of its own, which takes most of the time."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,12 @@ class Points:
                 "give fewer values",
             )
         fixed, tuned = self._apart(operation)
+        if (workloads := math.prod(len(factor.values) for factor in fixed)) > _MOST_WORKLOADS:
+            raise UserError(
+                f"campaign {campaign.name} has {workloads:,} workloads, more than the {_MOST_WORKLOADS:,} that can be "
+                "looked at",
+                "give fewer values",
+            )
         seen: set[Configuration] = set()
         for row in itertools.product(*(factor.values for factor in fixed)):
             given = {factor.name: value for factor, value in zip(fixed, row, strict=True)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from stripewise.diagnose.causes.models import UNDECIDED, Calibration
 from stripewise.errors import UserError
 from stripewise.observe.darshan_logs import is_log, read_requests
 from stripewise.sizes import parse_size
+from stripewise.trial import MOST
 
 COLUMNS = ("operation", "size", "seconds", "offset")
 _NEEDED = COLUMNS[:3]
@@ -144,8 +144,10 @@ def _parse(reader: csv.DictReader[str], origin: str) -> list[Timing]:
             raise UserError(f"{where}: {error}", "write numbers") from error
         except UserError as error:
             raise UserError(f"{where}: {error.what}", error.fix) from error
-        if not (seconds > 0 and math.isfinite(seconds)) or size <= 0:
+        if seconds <= 0 or size <= 0:
             raise UserError(f"{where}: size and seconds must be above 0")
+        if not 1 / MOST < seconds < MOST:
+            raise UserError(f"{where}: no call takes {seconds:g} s", "write its time")
         found.append(Timing(operation, size, seconds, offset))
     if not found:
         raise UserError(f"{origin} holds no operations", "is it the right file?")
