@@ -9,6 +9,7 @@ import pwd
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import UserError
@@ -18,6 +19,7 @@ PART = ".stripewise-"
 
 _NOBODY = 65534
 """Owner that the kernel shows for root of a container's host."""
+_PROC = Path("/proc")
 _MOST_LINKS = 40
 """The kernel follows no more."""
 _HOME = "set STRIPEWISE_HOME to a folder that only you can write"
@@ -62,37 +64,128 @@ def written_whole(path: Path, sync: bool = False) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def foreign_link(file: Path) -> Path | None:
-    """Find a link that leads a path elsewhere and belongs neither to this user, nor to root or its folder's owner."""
-    here, left, links = Path("/"), list(file.absolute().parts[1:]), 0
-    while left and links < _MOST_LINKS:
-        part = left.pop(0)
-        if part == "..":
-            here = here.parent
-            continue
-        one = here / part
-        if not one.is_symlink():
-            here = one
-            continue
-        links += 1
-        if one.lstat().st_uid not in (os.getuid(), 0, here.stat().st_uid):
-            return one
-        target = one.readlink()
-        here = Path("/") if target.is_absolute() else here
-        left = [*target.parts[target.is_absolute() :], *left]
-    return None
+class ForeignLink(Exception):  # noqa: N818  each caller says in its own words what that means
+    """A link of another user leads a path elsewhere.
+
+    Attributes
+    ----------
+    link : Path
+    """
+
+    def __init__(self, link: Path) -> None:
+        super().__init__(str(link))
+        self.link = link
 
 
-def check_link(path: Path, fix: str) -> None:
-    """Refuse to write through a link of another user, who would choose which file is written.
+@dataclass(frozen=True)
+class End:
+    """Where a path ends: a name in an opened folder, so that others can exchange names of the path meanwhile.
+
+    Attributes
+    ----------
+    folder : int
+        The folder's descriptor.
+    name : str
+        Under which there is no link, but for the kernel's own in ``/proc``; there may be nothing.
+    link : int or None
+        Who owns the link that the path itself is; None if it is none.
+    moved : bool
+        Whether such a link leads to another folder.
+    """
+
+    folder: int
+    name: str
+    link: int | None
+    moved: bool
+
+    def open(self) -> int:
+        """Open the file to be written, empty; it is made if there is none."""
+        follow = 0 if os.fstat(self.folder).st_dev == _PROC.stat().st_dev else os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | follow
+        return os.open(self.name, flags, 0o666, dir_fd=self.folder)
+
+
+@contextmanager
+def followed(file: Path, *, last: bool = False) -> Iterator[End]:
+    """Follow a path to its end, and trust each link before it is followed: later, others may have exchanged it.
+
+    A link must belong to this user, to root, or to the owner of the folder in which it lies.
+
+    Parameters
+    ----------
+    file : Path
+    last : bool
+        Look only at what the path itself is, where the folder's owner is not trusted either.
+
+    Raises
+    ------
+    ForeignLink
+        At a link of another user.
+    OSError
+        If a folder of the path cannot be opened.
+    """
+    kind, proc = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, _PROC.stat().st_dev
+    at, left = Path("/"), list(file.absolute().parts[1:]) or ["."]
+    own, link, links = None, None, 0
+    here = os.open("/", kind | os.O_DIRECTORY)
+    try:
+        while True:
+            name, about = left.pop(0), os.fstat(here)
+            if not left and own is None:
+                own = about
+            found = None if name == ".." or (not left and about.st_dev == proc) else _read_link(name, here)
+            if found is not None:
+                owner, target = found
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(file))
+                if own is not None and link is None:
+                    link = owner
+                trusted = {os.geteuid(), 0} if last else {os.geteuid(), 0, about.st_uid}
+                if owner not in trusted and about.st_dev != proc and (own is not None or not last):
+                    raise ForeignLink(at / name)
+                left = [*target.parts[target.is_absolute() :], *left] or ["."]
+                name, at = ("/", Path("/")) if target.is_absolute() else (".", at)
+            elif not left:
+                yield End(here, name, link, own is not None and not os.path.samestat(own, about))
+                return
+            else:
+                at = at.parent if name == ".." else at / name
+            below = os.open(name, kind | os.O_DIRECTORY, dir_fd=here)
+            os.close(here)
+            here = below
+    finally:
+        os.close(here)
+
+
+def _read_link(name: str, folder: int) -> tuple[int, Path] | None:
+    """Give who owns a link and where it leads, both of the same one; None where a name is not a link's."""
+    try:
+        opened = os.open(name, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    try:
+        about = os.fstat(opened)
+        return (about.st_uid, Path(os.readlink("", dir_fd=opened))) if stat.S_ISLNK(about.st_mode) else None
+    finally:
+        os.close(opened)
+
+
+def open_to_write(path: Path, fix: str) -> int:
+    """Open a file to be written, empty, and not through a link of another user, who would choose which file that is.
 
     Raises
     ------
     UserError
-        If the path is one.
+        If the path is such a link.
+    OSError
+        If it cannot be opened.
     """
-    if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
-        raise UserError(f"{path} is a link of another user", fix)
+    try:
+        with followed(path, last=True) as end:
+            return end.open()
+    except ForeignLink as error:
+        raise UserError(f"{error.link} is a link of another user", fix) from None
 
 
 def current_folder() -> Path:
@@ -186,8 +279,12 @@ def check_above(path: Path, noun: str, elsewhere: str = _HOME, *, group: bool = 
     OSError
         If a folder cannot be looked at.
     """
-    if link := foreign_link(path):
-        raise UserError(f"{link}, on the way to {noun} {path}, is a link of another user", elsewhere)
+    try:
+        with followed(path):
+            pass
+    except ForeignLink as error:
+        what = f"{error.link}, on the way to {noun} {path}, is a link of another user"
+        raise UserError(what, elsewhere) from None
     path, below = path.resolve(), 0
     for folder in (path, *path.parents):
         about = folder.stat()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +95,37 @@ def test_no_link_of_another_user_is_followed(deleting: Callable[..., str], tmp_p
         assert f"{link}, on the way to " in said and "is a link of another user" in said
     assert victim.exists()
     assert deleting("staff", cwd, None) == "" and not victim.exists(), "who owns the folder is trusted"
+
+
+@pytest.mark.parametrize("deleting", [by_this_process, by_the_jobs_script])
+def test_a_link_that_is_exchanged_while_it_is_looked_at_is_not_followed(
+    deleting: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who can rename in a folder exchanges a link and a file there without end."""
+    require(os.getuid() == 0, "giving a link to another user needs root")
+    victim, cwd, tools = (tmp_path / name for name in ("thesis", "shared", "bin"))
+    victim.write_text("x")
+    for folder in (cwd, tools):
+        folder.mkdir()
+    (cwd / "out").symlink_to(victim)
+    os.chown(cwd / "out", 222, -1, follow_symlinks=False)
+    read = os.readlink
+
+    def exchange(*given: Any, **named: Any) -> Any:
+        target = read(*given, **named)
+        (tmp_path / "file").write_text("x")
+        (tmp_path / "file").replace(cwd / "out")
+        return target
+
+    monkeypatch.setattr(os, "readlink", exchange)
+    tool = tools / "readlink"
+    tool.write_text(
+        f'#!/bin/sh\n/usr/bin/env -i {shutil.which("readlink")} "$@"\n: >{cwd}/file; mv {cwd}/file {cwd}/out\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    assert "is a link of another user" in deleting("out", cwd, None)
+    assert victim.exists()
 
 
 @pytest.mark.parametrize("deleting", [by_this_process, by_the_jobs_script])

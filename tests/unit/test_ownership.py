@@ -96,6 +96,31 @@ def test_a_link_of_another_user_does_not_choose_what_is_written(tmp_path: Path) 
     assert (tmp_path / "passwd").read_text() == "own link\n"
 
 
+def test_a_link_that_takes_a_files_place_while_it_is_written_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "passwd").write_text("root")
+    report, looked = tmp_path / "report.html", Path.is_symlink
+    report.touch()
+
+    def exchange(path: Path) -> bool:
+        found = looked(path)
+        if path == report:
+            report.unlink()
+            report.symlink_to(tmp_path / "passwd")
+        return found
+
+    monkeypatch.setattr(Path, "is_symlink", exchange)
+    write_text(report, "<html>\n")
+    assert (tmp_path / "passwd").read_text() == "root"
+
+
+def test_the_kernels_links_and_links_to_special_files_are_written(capfd: pytest.CaptureFixture[str]) -> None:
+    write_text(Path("/dev/stdout"), "to a stream\n")
+    write_text(Path("/dev/null"), "gone\n")
+    assert capfd.readouterr().out == "to a stream\n"
+
+
 def test_what_finds_no_room_leaves_what_was_there(tmp_path: Path) -> None:
     file = tmp_path / "my.plan"
     write_text(file, "what was there\n")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -21,7 +22,7 @@ from stripewise.diagnose.finding import LIMITS, RULES, Finding, Severity, Thresh
 from stripewise.diagnose.rules.files import seconds_a_byte
 from stripewise.errors import StripewiseError
 from stripewise.observe.activity import Activity
-from stripewise.ownership import check_link
+from stripewise.ownership import open_to_write
 from stripewise.plugins import import_all
 
 ENTRY_POINTS = "stripewise.findings"
@@ -255,9 +256,9 @@ class TableWriter:
     """
 
     def __init__(self, path: Path) -> None:
-        check_link(path, "choose another file with --table")
         try:
-            self._file: TextIO = path.open("w", encoding="utf-8", newline="", errors="backslashreplace")
+            opened = open_to_write(path, "choose another file with --table")
+            self._file: TextIO = os.fdopen(opened, "w", encoding="utf-8", newline="", errors="backslashreplace")
         except OSError as error:
             raise StripewiseError(f"cannot write {path}: {error.strerror}", "check the folder") from error
         self._writer = csv.DictWriter(self._file, [entry.name for entry in fields(JobRow)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import RunFailed, UserError
 from stripewise.interpreter import inherit_environment
-from stripewise.ownership import foreign_link
+from stripewise.ownership import ForeignLink, followed
 
 _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["
@@ -94,7 +95,7 @@ def delete(patterns: Iterable[str], cwd: Path, within: Sequence[Path] | None = N
         for file in sorted(path.parent.glob(path.name)) if wild else [path]:
             try:
                 count += _delete(file, within, named=not wild)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
                 raise RunFailed(f"cannot delete {file} before the run: {error.strerror}") from error
@@ -103,24 +104,19 @@ def delete(patterns: Iterable[str], cwd: Path, within: Sequence[Path] | None = N
 
 def _delete(file: Path, within: Sequence[Path] | None, *, named: bool) -> int:
     """Delete a file, or what a link names; give how many files that were."""
-    target = file.resolve()
-    if target.is_dir() or not target.exists():
-        return 0
-    if not named and file.is_symlink():
-        here = target.parent == file.parent.resolve()
-        if not here or file.lstat().st_uid != os.getuid():
-            raise RunFailed(describe_link(file))
-    if link := foreign_link(file):
-        raise RunFailed(describe_foreign_link(link, file))
-    # Whoever exchanges a folder of the path for a link from here on changes nothing: the file goes from this folder.
-    folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        real = Path(f"/proc/self/fd/{folder}").readlink()
-        if within is not None and not any(real.is_relative_to(one) for one in within):
-            raise RunFailed(describe_outside(file))
-        os.unlink(target.name, dir_fd=folder)
-    finally:
-        os.close(folder)
+        with followed(file) as end:
+            about = os.stat(end.name, dir_fd=end.folder, follow_symlinks=False)
+            if stat.S_ISDIR(about.st_mode):
+                return 0
+            if not named and end.link is not None and (end.moved or end.link != os.getuid()):
+                raise RunFailed(describe_link(file))
+            real = Path(f"/proc/self/fd/{end.folder}").readlink()
+            if within is not None and not any(real.is_relative_to(one) for one in within):
+                raise RunFailed(describe_outside(file))
+            os.unlink(end.name, dir_fd=end.folder)
+    except ForeignLink as error:
+        raise RunFailed(describe_foreign_link(error.link, file)) from None
     return 1
 
 

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from stripewise.desk.cli.plain import fold, show_controls
 from stripewise.errors import UserError
-from stripewise.ownership import check_link, is_special, take_from_others, written_whole
+from stripewise.ownership import is_special, open_to_write, take_from_others, written_whole
 from stripewise.sizes import format_duration
 
 _PIPE_WIDTH = 200
@@ -198,9 +198,9 @@ def write_text(path: Path, text: str, fix: str = "choose another file with --out
     """
     content = text.encode("utf-8", "surrogateescape")  # names of files may be in another encoding
     try:
-        check_link(path, fix)
         if path.is_symlink() or is_special(path):
-            path.write_bytes(content)
+            with os.fdopen(open_to_write(path, fix), "wb") as file:
+                file.write(content)
         else:
             with written_whole(path) as part:
                 part.write_bytes(content)

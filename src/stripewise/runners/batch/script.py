@@ -226,19 +226,21 @@ def _setup(work: Work) -> list[str]:
 
 _FOREIGN = r"""__foreign() {
     case $1 in /*) __left=${1#/} ;; *) __left=${PWD#/}/$1 ;; esac
-    __here= __links=0
+    __here= __own= __links=0
     while [ -n "$__left" ]; do
         __part=${__left%%/*}
         case $__left in */*) __left=${__left#*/} ;; *) __left= ;; esac
         case $__part in ''|.) continue ;; ..) __here=${__here%/*}; continue ;; esac
+        [ -n "$__left$__own" ] || __own=$__here/
         if [ -L "$__here/$__part" ]; then
             [ $((__links += 1)) -le 40 ] || return 1
-            case $(stat -c %u -- "$__here/$__part") in
-            "$(id -u)" | 0 | "$(stat -c %u -- "$__here/")") ;;
+            __next=$(readlink -- "$__here/$__part")
+            # Looked at after it was read: whoever exchanges it has no link of this user to put there meanwhile.
+            case $(stat -c '%f %u' -- "$__here/$__part") in
+            a*" $(id -u)" | a*' 0' | a*" $(stat -c %u -- "$__here/")") ;;
             *) __link=$__here/$__part; return 0 ;; esac
-            __part=$(readlink -- "$__here/$__part")
-            case $__part in /*) __here= ;; esac
-            __left=$__part/$__left
+            case $__next in /*) __here= ;; esac
+            __left=$__next/$__left
         else
             __here=$__here/$__part
         fi
@@ -246,7 +248,7 @@ _FOREIGN = r"""__foreign() {
     return 1
 }
 """
-"""Finds a link of another user, as :mod:`stripewise.runners.hooks` does."""
+"""Follows a path to its end, or to a link of another user, as :mod:`stripewise.runners.hooks` does."""
 
 
 def _deletions(work: Work) -> list[str]:
@@ -257,11 +259,12 @@ def _deletions(work: Work) -> list[str]:
     confined = f'case "$(pwd -P)/" in {allowed}) ;; *) exit 3 ;; esac; ' if allowed else ""
     loops = [
         f"for __file in {_globbed(pattern)}; do\n"
-        '    __target=$(readlink -f -- "$__file") || continue\n'
-        '    [ -e "$__target" ] && [ ! -d "$__target" ] || continue\n'
-        f"{_links(pattern)}"
         f'    ! __foreign "$__file" || __end hook "" "{describe_foreign_link("$__link", "$__file")}"\n'
-        f'    (cd -P -- "${{__target%/*}}/" || exit; {confined}rm -f -- "./${{__target##*/}}")\n'
+        "    __target=$__here __folder_of=${__here%/*}\n"
+        '    { [ -e "$__target" ] || [ -L "$__target" ]; } && [ ! -d "$__target" ] || continue\n'
+        f"{_links(pattern)}"
+        '    (cd -P -- "$__folder_of/" && [ "$(pwd -P)" = "${__folder_of:-/}" ] || exit 1\n'
+        f'    {confined}rm -f -- "./${{__target##*/}}")\n'
         f'    case $? in 0) ;; 3) __end hook "" "{describe_outside("$__file")}" ;;\n'
         '    *) __end hook "" "cannot delete $__file before the run" ;; esac\n'
         "done\n"
@@ -272,12 +275,11 @@ def _deletions(work: Work) -> list[str]:
 
 def _links(pattern: str) -> str:
     """End the run at a link that a pattern finds and that may have been planted."""
-    folder, _, name = pattern.rpartition("/")
-    if not any(c in name for c in "*?["):
+    if not any(c in pattern.rpartition("/")[2] for c in "*?["):
         return ""
     return (
-        f'    if [ -L "$__file" ] && ! {{ [ "${{__target%/*}}" = "$(readlink -f -- {quote(folder or ".")})" ] &&\n'
-        f'        [ "$(stat -c %u -- "$__file")" = "$(id -u)" ]; }}; then\n'
+        '    if [ "$__folder_of/" != "$__own" ] || { [ -L "$__file" ] &&\n'
+        '        [ "$(stat -c %u -- "$__file")" != "$(id -u)" ]; }; then\n'
         f'        __end hook "" "{describe_link("$__file")}"\n'
         "    fi\n"
     )
