@@ -118,6 +118,13 @@ def hdf5(broken: int) -> Activity:
     return activity(collective(MIB, calls(64, MIB), transfers={"write": made}))
 
 
+def test_streams_pass_large_calls_on() -> None:
+    mixed = {"stdio": {"write": calls(1, 16 * MIB), "read": calls(900, 4 * KIB)}}
+    (found,) = (one for one in diagnose(activity(mixed)).findings if one.code == "stdio")
+    assert found.evidence["bytes"] == 900 * 4 * KIB and found.fix.startswith("Read")
+    assert "stdio" not in codes(activity({"stdio": {"write": calls(64, 16 * MIB)}}))
+
+
 def test_the_request_off_the_stripes_is_the_one_that_is_named():
     sizes = [(4096, 100), (100_000, 90)]
     made = activity({**posix(write=calls(190, 100_000, common=sizes)), **layout(4)})

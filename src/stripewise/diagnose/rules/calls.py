@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from stripewise.catalogue.meaning import Situation, acts, explain_unread, find_parameter, parse, value_of
@@ -139,6 +140,8 @@ def leaning(activity: Activity, limits: Thresholds, kind: FindingKind, way: str)
 
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
 _MOSTLY_READ = 0.1
+_WHOLE = 64 << 10
+"""Bytes of a mean call from which streams pass it on as it is, but for its ends."""
 _READ_OTHERWISE = "Read data with read, MPI-IO or a library; or give streams a large buffer with setvbuf."
 
 
@@ -153,22 +156,30 @@ _READ_OTHERWISE = "Read data with read, MPI-IO or a library; or give streams a l
 )
 def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for data that goes through streams."""
-    through = {
-        file.path: float(file.stdio.bytes) for file in activity.files if file.stdio and file.path not in _STREAMS
-    }
+    buffered = [
+        (file, calls)
+        for file in activity.files
+        if file.stdio and file.path not in _STREAMS
+        for calls in (file.stdio.read, file.stdio.write)
+        if calls.mean < _WHOLE
+    ]
+    through: Counter[str] = Counter()
+    for file, calls in buffered:
+        through[file.path] += calls.bytes
     moved = sum(through.values())
     total = sum(file.bytes for file in activity.files if file.path not in _STREAMS)
     if not total or moved < limits["stdio_bytes"] or moved / total < limits["stdio_share"]:
         return
-    seconds = sum(file.stdio.seconds for file in activity.files if file.stdio and file.path not in _STREAMS)
-    written = sum(file.stdio.write.bytes for file in activity.files if file.stdio and file.path not in _STREAMS)
+    seconds = sum(calls.seconds for _, calls in buffered)
+    seconds += sum(file.stdio.meta_seconds for file in activity.files if file.stdio and through[file.path])
+    written = sum(calls.bytes for file, calls in buffered if file.stdio and calls is file.stdio.write)
     share = activity.share(seconds)
     yield Finding(
         kind,
         weigh(activity, limits, share),
         f"{format_size(moved)} ({moved / total:.0%} of all data) went through buffered streams",
         {"bytes": int(moved), "share": moved / total, "seconds": seconds},
-        top({path: amount for path, amount in through.items() if amount}),
+        top({path: float(amount) for path, amount in through.items() if amount}),
         share=share,
         fix=_READ_OTHERWISE if written < _MOSTLY_READ * moved else "",
     )
