@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stripewise.catalogue.carriers import HINT, Setting
-from stripewise.diagnose.finding import LIMITS, RULES, Severity, aggregation
+from stripewise.catalogue.expectation import Expected, Proposal
+from stripewise.diagnose.finding import LIMITS, RULES, Finding, Severity, aggregation
 from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
@@ -733,6 +734,30 @@ def test_time_in_collective_calls_is_that_of_the_mean_rank_of_the_job() -> None:
     assert "pieces" not in found.says
     alone = {**pair, "ranks": 1}
     assert "exchange-costs" not in {one.kind.code for one in diagnose(activity(alone, alone)).findings}
+
+
+@pytest.mark.parametrize(
+    ("beneath", "view", "severity"),
+    [
+        ({"exchange": (8.0, 8.01)}, {}, "info"),
+        # An exchange of pieces that are as small may take so long.
+        ({"exchange": (8.0, 8.01)}, {"view_piece": 4, "modes": {"collective_writes": 64, "views": 4}}, "high"),
+        ({"exchange": (2.4, 2.41)}, {"mpiio": {"write": calls(640, KIB)}, "modes": {"collective_writes": 640}}, "high"),
+    ],
+)
+def test_ranks_that_come_late_to_collective_calls_are_no_costs_of_exchange(beneath, view, severity) -> None:
+    file = collective(64 * KIB, calls(2, 2 * MIB), beneath={"write": {"ranks": 1, **beneath}}, driver="ROMIO UFS")
+    made = diagnose(activity({**file, **view}, summed_seconds=beneath["exchange"][1])).findings
+    (found,) = (one for one in made if one.code == "exchange-costs")
+    assert found.severity.word == severity and ("ranks come late" in found.says) == (severity == "info")
+    assert severity != "info" or not found.settings
+
+
+def test_settings_for_a_small_share_of_the_time_are_not_proposed() -> None:
+    setting = Proposal((Setting(HINT, "romio_cb_write", "disable"),), Expected(1.5, 2.0, ()))
+    kind = next(one.kind for one in diagnose(activity(collective(KIB, calls(64, KIB)))).findings)
+    assert Finding(kind, Severity.LOW, "", proposal=setting, share=0.5).settings
+    assert not Finding(kind, Severity.LOW, "", proposal=setting, share=0.01).settings
 
 
 def test_requests_of_ompio_are_not_timed() -> None:

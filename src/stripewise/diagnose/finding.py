@@ -205,8 +205,8 @@ class Finding:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """The settings proposed."""
-        return self.proposal.settings
+        """The settings proposed; none where they concern too small a share for a gain."""
+        return self.proposal.settings if self.expected.gains else ()
 
     @property
     def expected(self) -> Expected:

@@ -355,18 +355,43 @@ def exchange_costs(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     piece = pieces.pop() if len(pieces) == 1 else None
     calls = " and ".join(f"{way}s" for way in ways) + ("" if piece is None else f" of pieces of {format_size(piece)}")
     share = activity.share((called - requests) * activity.job.ranks)
+    exchanging = [(file, way) for file, way in each if not _waits(file, way)]
+    rest = "exchange between ranks, and waiting" if exchanging else "more than an exchange takes: ranks come late"
     yield Finding(
         kind,
-        weigh(activity, limits, share),
+        weigh(activity, limits, share) if exchanging else Severity.INFO,
         f"the mean rank spends {called:.3g} s in collective {calls}, and requests to the file system take "
-        f"{requests:.2g} s of it; the rest is exchange between ranks, and waiting",
+        f"{requests:.2g} s of it; the rest is {rest}",
         {"seconds": round(called, 3), "request_seconds": round(requests, 3), "piece_bytes": piece},
         top({path: file.bytes for path, file in files.items()}),
         proposal=join_proposals(
-            [aggregation(activity, list(files.values()), way, {f"romio_cb_{way}": "enable"}) for way in ways]
+            [
+                aggregation(
+                    activity, [file for file, its in exchanging if its == way], way, {f"romio_cb_{way}": "enable"}
+                )
+                for way in dict.fromkeys(way for _, way in exchanging)
+            ]
         ),
         share=share,
     )
+
+
+_SLOWEST_CALL, _SLOWEST_RANK, _SLOWEST_PIECE, _SLOWEST_RATE = 0.02, 1e-4, 2e-5, 4 << 20
+"""Seconds of an exchange, and of each rank and piece in it, and bytes a second, beyond which no machine is as slow."""
+
+
+def _waits(file: FileActivity, direction: str) -> bool:
+    """Whether ranks must have waited for late ones in collective calls: no exchange takes so long."""
+    calls = count_modes(file, direction)[0] / file.ranks
+    moved: Calls = getattr(file.upper, direction)
+    # The last view need not be that of all calls.
+    piece = moved.mean if file.modes is not None and not file.modes.views else file.view_piece
+    if not calls or not piece:
+        return False
+    each, requests = split_collective(file, direction)
+    longest = _SLOWEST_CALL + _SLOWEST_RANK * file.ranks
+    longest += moved.bytes / calls * (_SLOWEST_PIECE / piece + 1 / _SLOWEST_RATE)
+    return (each - requests) / calls > longest
 
 
 @each_way(
