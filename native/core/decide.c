@@ -37,13 +37,17 @@ static const char *layout_key(const struct sw_model *model, const struct sw_mode
     return place && strcmp(text(model, input->layer), place->name) == 0 ? text(model, input->key) : NULL;
 }
 
+static bool is_of_romio(const char *hint) {
+    return strncmp(hint, "romio_", 6) == 0 || strcmp(hint, "cb_nodes") == 0;
+}
+
 /* A tunable as a setting: its carrier and key. False if it cannot be set while a file is opened. */
 static bool setting_of(const struct asked *asked, uint32_t input, struct sw_decided *setting) {
     const struct sw_model_input *entry = &asked->model->inputs[input];
     if (entry->carrier == SW_HINT || entry->carrier == SW_HDF5) {
         bool acts = entry->carrier == SW_HDF5
                         ? asked->scene->hdf5
-                        : !(asked->scene->ompio && strncmp(text(asked->model, entry->key), "romio_", 6) == 0);
+                        : !(asked->scene->ompio && is_of_romio(text(asked->model, entry->key)));
         setting->carrier = (enum sw_carrier)entry->carrier;
         return acts && (size_t)snprintf(setting->key, sizeof setting->key, "%s",
                                         text(asked->model, entry->key)) < sizeof setting->key;

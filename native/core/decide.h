@@ -12,7 +12,7 @@ struct sw_scene {
     const struct sw_file_system *place; /* where the file is or will be; NULL: no layouts there */
     struct sw_layout layout;            /* that acts now: the file's, or its folder's default */
     bool layable;                       /* the file may be laid out */
-    bool ompio;                         /* ROMIO's hints do nothing here */
+    bool ompio;                         /* ROMIO's hints do nothing here, or harm */
     bool hdf5;                          /* opened through HDF5: its properties may be chosen */
     /* What somebody else sets a hint, a layout key ("lustre stripe_count") or a property of HDF5 to, or NULL;
      * may itself be NULL. A property that cannot be chosen counts as set by somebody else. */

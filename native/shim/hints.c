@@ -122,7 +122,28 @@ bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1
     return found;
 }
 
-static void merge_hint(struct sw_result *hint, MPI_Info application, MPI_Info tuned) {
+bool sw_opened_by_ompio(const char *path) {
+#ifdef OPEN_MPI
+    char io[SW_MAX_VALUE + 1] = "";
+    bool listed;
+    sw_variable_read("io", &listed, io, sizeof io);
+    bool others = *io == '^'; /* all components but those named */
+    bool ompio = !*io || (strstr(io, "ompio") != NULL) != others;
+    bool romio = !*io || (strstr(io, "romio") != NULL) != others;
+    return ompio && !(romio && OMPI_MAJOR_VERSION < 5 && sw_layout_place(path) == &sw_lustre);
+#else
+    (void)path;
+    return false;
+#endif
+}
+
+/* OMPIO takes it for its number of aggregators. With several of them Open MPI 4.1 writes wrong bytes. */
+static bool means_ompio_aggregators(const struct sw_result *hint, const char *path) {
+    return strcmp(hint->key, "cb_nodes") == 0 && strcmp(hint->requested, "1") != 0 &&
+           sw_opened_by_ompio(path);
+}
+
+static void merge_hint(struct sw_result *hint, const char *path, MPI_Info application, MPI_Info tuned) {
     char value[MPI_MAX_INFO_VAL + 1];
     if (sw_info_get(application, hint->key, value)) {
         hint->application = keep(value);
@@ -132,6 +153,12 @@ static void merge_hint(struct sw_result *hint, MPI_Info application, MPI_Info tu
             hint->note = "the application sets it, and the plan does not override";
             return;
         }
+    }
+    if (means_ompio_aggregators(hint, path)) {
+        hint->given = hint->application;
+        hint->outcome = SW_NOT_APPLICABLE;
+        hint->note = "it is meant for ROMIO, and OMPIO can write wrong bytes with several aggregators";
+        return;
     }
     /* Checked here: MPI would report it through the error handler of MPI_COMM_WORLD, which aborts. */
     if (strlen(hint->key) >= MPI_MAX_INFO_KEY || strlen(hint->requested) >= MPI_MAX_INFO_VAL ||
@@ -145,7 +172,7 @@ static void merge_hint(struct sw_result *hint, MPI_Info application, MPI_Info tu
     hint->outcome = SW_APPLIED;
 }
 
-bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *tuned) {
+bool sw_hints_merge(struct sw_matches *matches, const char *path, MPI_Info application, MPI_Info *tuned) {
     bool any = false, changed = false;
     for (size_t i = 0; i < matches->count; i++)
         any |= matches->results[i].carrier == SW_HINT;
@@ -159,7 +186,7 @@ bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *
     }
     for (size_t i = 0; i < matches->count; i++)
         if (matches->results[i].carrier == SW_HINT) {
-            merge_hint(&matches->results[i], application, *tuned);
+            merge_hint(&matches->results[i], path, application, *tuned);
             changed |= matches->results[i].outcome == SW_APPLIED;
         }
     if (!changed)
@@ -207,7 +234,8 @@ void sw_hints_repeat(const struct sw_matches *matches, MPI_File file) {
 void sw_hints_withdrawn(struct sw_matches *matches, const char *reason) {
     for (size_t i = 0; i < matches->count; i++) {
         struct sw_result *hint = &matches->results[i];
-        if (hint->carrier == SW_HINT && hint->outcome != SW_APPLICATION_WINS) {
+        if (hint->carrier == SW_HINT && hint->outcome != SW_APPLICATION_WINS &&
+            hint->outcome != SW_NOT_APPLICABLE) {
             hint->outcome = SW_REFUSED;
             hint->given = hint->application;
             hint->note = reason;
@@ -456,7 +484,8 @@ MPI_Info sw_hints_given(const struct sw_handle *handle, MPI_Info given) {
         const struct sw_result *hint = &matches.results[i];
         char value[MPI_MAX_INFO_VAL + 1];
         if (hint->carrier != SW_HINT || strlen(hint->requested) >= MPI_MAX_INFO_VAL ||
-            !sw_info_get(given, hint->key, value) || strcmp(value, hint->requested) == 0)
+            !sw_info_get(given, hint->key, value) || strcmp(value, hint->requested) == 0 ||
+            means_ompio_aggregators(hint, handle->record->path))
             continue;
         if (passed == given && sw_pmpi.Info_dup(given, &passed) != MPI_SUCCESS) {
             passed = given;

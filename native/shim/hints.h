@@ -43,9 +43,13 @@ const char *sw_matches_get(const struct sw_matches *matches, enum sw_carrier car
 /* The value of a key of an info, which may be MPI_INFO_NULL. */
 bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]);
 
+/* Will Open MPI's OMPIO open the file? It does unless the parameter io chooses ROMIO; until Open MPI 4.1
+ * ROMIO opens files on Lustre. */
+bool sw_opened_by_ompio(const char *path);
+
 /* Makes in tuned a copy of the application's info with the plan's hints in it, and notes who wins each key.
  * False if there is nothing to change; tuned is then not made. */
-bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *tuned);
+bool sw_hints_merge(struct sw_matches *matches, const char *path, MPI_Info application, MPI_Info *tuned);
 
 /* The file was opened with these hints: passes them on once more where the library takes them only now. All
  * ranks of the file call it. */

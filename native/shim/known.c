@@ -183,6 +183,7 @@ void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *
     struct sw_parent parent;
     *context = (struct sw_choice_context){opening, matches, ""};
     *scene = (struct sw_scene){.place = opening->blind ? NULL : sw_layout_place(opening->path),
+                               .ompio = !opening->blind && sw_opened_by_ompio(opening->path),
                                .hdf5 = opening->fixed != NULL,
                                .taken = taken,
                                .usual = opening->usual ? usual : NULL,

@@ -158,7 +158,7 @@ static int open_chosen(const struct request *request, const struct sw_opening *o
         return open_plainly(request);
     /* The application's own hints may differ from rank to rank, and so may whether ours change them; all
      * ranks take this way. */
-    bool changed = sw_hints_merge(matches, request->info, &tuned);
+    bool changed = sw_hints_merge(matches, request->path, request->info, &tuned);
     int code = open_tuned(request, matches, changed ? tuned : request->info);
     if (changed)
         sw_pmpi.Info_free(&tuned);

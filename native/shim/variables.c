@@ -30,8 +30,10 @@ static void start(void) {
     whole &= tools.name != NULL;
     FUNCTIONS(X)
 #undef X
-    int provided = 0, count = 0;
-    usable = whole && tools.init_thread(MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS &&
+    /* Open MPI takes the level that is asked for here for the one of all MPI: it stays what it is. */
+    int level = MPI_THREAD_SINGLE, provided = 0, count = 0;
+    sw_pmpi.Query_thread(&level);
+    usable = whole && tools.init_thread(level, &provided) == MPI_SUCCESS &&
              tools.cvar_get_num(&count) == MPI_SUCCESS && count > 0;
 }
 
@@ -150,7 +152,7 @@ bool sw_variable_read(const char *name, bool *listed, char *text, size_t size) {
         return read_ucx(name, listed, text, size);
     if (strncmp(name, "FI_", 3) == 0)
         return read_libfabric(name, listed, text, size);
-    if (strncmp(name, "MPIR_CVAR_", 10) == 0 || strncmp(name, "coll_", 5) == 0)
+    if (strncmp(name, "MPIR_CVAR_", 10) == 0 || strncmp(name, "coll_", 5) == 0 || strcmp(name, "io") == 0)
         return read_tools(name, listed, text, size);
     return false;
 }

@@ -95,6 +95,12 @@ def openmpi() -> Mpi:
     return Mpi("openmpi", folder / "mpicc", (str(folder / "mpiexec"), *options))
 
 
+@pytest.fixture
+def romio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ROMIO open files in Open MPI, too: OMPIO is not given its hints."""
+    monkeypatch.setenv("OMPI_MCA_io", "^ompio")
+
+
 @pytest.fixture(params=["mpich", "openmpi"])
 def mpi(request: pytest.FixtureRequest) -> Mpi:
     """Each of the two in turn."""

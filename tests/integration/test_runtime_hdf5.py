@@ -313,6 +313,7 @@ def in_force(outcome: Outcome, file: str) -> str:
     return ";".join(f"{s['layer']} {s['key']} {s['given']}" for s in order)
 
 
+@pytest.mark.usefixtures("romio")
 def test_one_decision_holds_hints_and_properties(bench: Hdf5Bench, tmp_path: Path) -> None:
     outcome = phases(bench, tmp_path / "chk", 2, "small", **deciding("predict", tmp_path))
     phases(bench, tmp_path / "plain", 1, "small", preload=False)  # type: ignore[arg-type]

@@ -34,6 +34,7 @@ def h5py(bench: Hdf5Bench, file: Path, plan: str | None = None, *, preload: bool
     return outcome
 
 
+@pytest.mark.usefixtures("romio")
 def test_h5py_programs_are_observed_and_tuned(bench: Hdf5Bench, tmp_path: Path) -> None:
     probe = [str(PYTHON), "-c", "import mpi4py, h5py._debian_h5py_mpi"]
     require(subprocess.run(probe, capture_output=True, check=False).returncode == 0, "apt install python3-h5py-mpi")
@@ -54,6 +55,7 @@ def test_h5py_programs_are_observed_and_tuned(bench: Hdf5Bench, tmp_path: Path) 
     assert differences(plain, tuned) == ""
 
 
+@pytest.mark.usefixtures("romio")
 def test_pnetcdf_programs_are_observed_and_tuned(bench: Hdf5Bench, tmp_path: Path) -> None:
     require(Path("/usr/include/pnetcdf.h").exists(), "no PnetCDF: apt install libpnetcdf-dev")
     program = bench.program("pnetcdf_rows.c", "-Wl,--no-as-needed", "-lpnetcdf")

@@ -16,6 +16,7 @@ from tests.integration.runtime_support import HEADER, Bench, Outcome
 
 RANKS = 4
 PIECES, BYTES = 16, 256
+pytestmark = pytest.mark.usefixtures("romio")
 LUSTRE, CEPH = "0bd00bd0", "00c36400"
 
 
@@ -39,6 +40,15 @@ def run(bench: Bench, prefix: Path, scenario: str = "world", count: int = 2, **o
 
 def predicting(model: Path, **more: str) -> dict[str, str]:
     return {"STRIPEWISE_MODE": "predict", "STRIPEWISE_MODEL": str(model), **more}
+
+
+def test_ompio_is_given_no_hint_of_romio(
+    openmpi: Mpi, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    model = save_model(tmp_path)
+    outcome = run(Bench(openmpi, tmp_path_factory), tmp_path / "chk", **predicting(model), OMPI_MCA_io="ompio")
+    file = outcome.file("chk.0000")
+    assert (file["decision"]["verdict"], file["decision"]["combinations"], file["settings"]) == ("kept", 1, [])
 
 
 def test_predict_sets_what_the_model_prefers(bench: Bench, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def ask(bench: Bench) -> Path:
     return program
 
 
+@pytest.mark.usefixtures("romio")
 def test_it_is_answered(bench: Bench, ask: Path, tmp_path: Path) -> None:
     model = save_model(tmp_path)
     environment = {"STRIPEWISE_MODE": "predict", "STRIPEWISE_MODEL": str(model)}
