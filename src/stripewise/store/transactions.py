@@ -45,6 +45,8 @@ _SQLITE: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
 
 _POOLED = ("a pooler before it gives one session to several clients", "use the server itself, or: pool_mode = session")
 
+_CANCELLED = "57014"
+
 _POSTGRESQL: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
     ("53100", StoreError, "the server's disk is full", f"make room there, {_RESUME}"),
     ("53", TransientError, "the server is out of resources", f"try again later, {_RESUME}"),
@@ -57,6 +59,7 @@ _POSTGRESQL: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
     ("42", StoreError, "its tables are not as they should be", "restore a copy; no other program may change it"),
     ("40", TransientError, "two writers stood in each other's way", "try again"),
     ("55P03", TransientError, "another writer holds a lock", "try again"),
+    (_CANCELLED, TransientError, "the server ended a statement", f"raise its statement_timeout, {_RESUME}"),
     ("57", TransientError, "the server is shutting down or starting", f"wait until it runs, {_RESUME}"),
     ("08", TransientError, "the connection to the server broke", f"check that it runs, {_RESUME}"),
     ("XX", StoreError, "it is damaged", "ask the server's administrator; restore a copy"),
@@ -139,7 +142,8 @@ def is_disconnected(error: BaseException) -> bool:
         return True
     if not isinstance(error, sa.exc.OperationalError) or isinstance(error.orig, sqlite3.Error):
         return False
-    return _sqlstate(error.orig)[:2] in ("", "08", "57")
+    state = _sqlstate(error.orig)
+    return state[:2] in ("", "08", "57") and state != _CANCELLED
 
 
 def _sqlstate(original: BaseException | None) -> str:
