@@ -126,6 +126,15 @@ def test_streams_pass_large_calls_on() -> None:
     assert "stdio" not in codes(activity({"stdio": {"write": calls(64, 16 * MIB)}}))
 
 
+def test_time_in_flushes_is_not_called_time_in_opens() -> None:
+    slow = {"write": calls(300, 80), "syncs": 300, "opens": 1, "meta_seconds": 9.0, "calls": {"sync": 8.9, "open": 0.1}}
+    found = {one.code: one for one in diagnose(activity(posix(**slow))).findings}
+    assert found["flushes"].severity is Severity.HIGH and "metadata-storm" not in found
+    few = {**slow, "write": calls(30, MIB), "syncs": 4, "stats": 300, "meta_seconds": 200.0, "calls": {"sync": 190.0}}
+    (found,) = (one for one in diagnose(activity(posix(**few))).findings if one.code == "metadata-storm")
+    assert found.fix.startswith("Flush once")
+
+
 def test_the_request_off_the_stripes_is_the_one_that_is_named():
     sizes = [(4096, 100), (100_000, 90)]
     made = activity({**posix(write=calls(190, 100_000, common=sizes)), **layout(4)})

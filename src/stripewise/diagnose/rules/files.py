@@ -62,6 +62,9 @@ def _meta(file: FileActivity) -> float:
     return (level.meta_seconds if level else 0.0) + (file.stdio.meta_seconds if file.stdio else 0.0)
 
 
+_FLUSH_ONCE = "Flush once before the file is closed, or at each checkpoint that must survive."
+
+
 @rule(
     "metadata-storm",
     "Time goes to metadata",
@@ -95,6 +98,9 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     opening = calls >= limits["meta_calls"] and great and calls > _find_least_storm(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
+    flushing = sum(file.upper.calls.get("sync", 0.0) for file in activity.files) > _MOST * spent
+    if flushing and any(_is_flushed(file.upper, file, limits) for file in activity.files):
+        return  # a finding of its own, with another cause
     what = f"{calls:,} opens, stats and flushes of {count_of(activity.counted.files, 'file')}"
     timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all processes) went to {what}"
     if activity.io_time is None:
@@ -111,10 +117,11 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         {"meta_seconds": spent, "share": share, "calls": calls, "files": activity.counted.files},
         top({file.path: _meta(file) for file in activity.files if _meta(file)}),
         share=share,
+        fix=_FLUSH_ONCE if flushing else "",
     )
 
 
-_MPIIO_ITSELF = 0.5
+_MOST = 0.5
 
 
 def _find_longest(activity: Activity, spent: float) -> str:
@@ -130,7 +137,7 @@ def _find_longest(activity: Activity, spent: float) -> str:
         name, seconds = named.most_common(1)[0]
         words = f"MPI_File_{name}" if "MPI-IO" in activity.seen else name
         return f"; {words} took {seconds:.3g} s of them"
-    if own >= _MPIIO_ITSELF * spent and views:
+    if own >= _MOST * spent and views:
         return (
             f"; {own:.3g} s of them passed within MPI-IO itself, not in the file system: in MPI_File_open, close or "
             f"set_view, which was called {views:,.0f} times"
@@ -208,7 +215,7 @@ def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
     "flushes",
     "Frequent flushes",
     "Each flush writes at once what could wait, and so defeats write-behind.",
-    "Flush once before the file is closed, or at each checkpoint that must survive.",
+    _FLUSH_ONCE,
 )
 def flushes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for files that are flushed after few writes."""
