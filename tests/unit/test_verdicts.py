@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli.main import main
 from stripewise.diagnose.site import diagnose
+from stripewise.engine.conclusion import conclusion_of
+from stripewise.engine.confirmation import Decision, Pair
 from stripewise.engine.protocol import find_less_work
 from stripewise.engine.session import explain_objective
 from stripewise.observe.activity import Activity
@@ -18,7 +21,7 @@ from stripewise.observe.from_report import activity_of
 from stripewise.observe.objectives import objective_of
 from stripewise.observe.report import parse_report
 from stripewise.output.summaries import Default, FiveNumbers, SettingGain, SummaryReport
-from stripewise.requests.experiment import Experiment, ObjectiveEntry
+from stripewise.requests.experiment import Confirmation, Experiment, ObjectiveEntry
 from stripewise.result import Interval
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial
@@ -145,6 +148,34 @@ def test_a_program_that_did_less_is_not_called_faster_without_a_word(
         f"With the settings found the program {said}" * bool(said)
     )
     assert find_less_work([]) == ""
+
+
+def pairs_in(order: str, seconds: Callable[[str, str], float]) -> list[Pair]:
+    """Pairs of runs, in this order of arms (d and c), whose time depends on the arm and on that of the run before."""
+    made, before = [], "d"
+    for number in range(len(order) // 2):
+        runs = {}
+        for place, arm in enumerate(order[2 * number : 2 * number + 2]):
+            wobble = 1 + 0.01 * ((7 * number + place) % 5)
+            value = seconds(arm, before) * wobble
+            runs[arm], before = Run(2 * number + place, 0, Phase.CONFIRMATION, State.FINISHED, value=value), arm
+        made.append(Pair(number, "default", runs["d"], runs["c"]))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("cost", "decision", "carried"),
+    [
+        (lambda arm, before: (2.0 if arm == "d" else 1.8) + 2.0 * (before == "c"), Decision.SHIFTED, True),
+        # A gain stays, whatever is left behind, if runs are faster after their own kind, too.
+        (lambda arm, before: (2.0 if arm == "d" else 1.0) + 0.5 * (before == "c"), Decision.PROVEN, True),
+        (lambda arm, before: 2.0 if arm == "d" else 1.0, Decision.PROVEN, False),
+    ],
+)
+def test_settings_that_leave_their_work_to_the_next_run_are_no_gain(cost: Any, decision: str, carried: bool) -> None:
+    pairs = pairs_in("dccddcdcdccddcdcdcdccddc", cost)
+    found = conclusion_of(pairs, objective_of(ObjectiveEntry()), Confirmation(pairs=12), 12)
+    assert found is not None and found.decision is decision and (found.shift is not None) == carried
 
 
 def test_a_program_whose_processes_were_ended_is_not_called_faster_without_a_word() -> None:

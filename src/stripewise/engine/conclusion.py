@@ -24,7 +24,7 @@ from stripewise.engine.confirmation import (
     same_against_same,
 )
 from stripewise.engine.ledger import ExperimentLedger, Spent
-from stripewise.engine.protocol import protocol_points
+from stripewise.engine.protocol import Shift, find_shift, protocol_points
 from stripewise.engine.schedule import schedule_of
 from stripewise.requests.experiment import Confirmation, Experiment
 from stripewise.requests.objective import Bound, Objective
@@ -50,6 +50,8 @@ class Conclusion:
         Values of the two arms, pair by pair; a failed run as the worst value there is.
     broken : str
         The limit of the objective that the candidate broke; empty where all held.
+    shift : Shift or None
+        Where the candidate leaves work to the run after it.
     """
 
     decision: Decision
@@ -60,6 +62,7 @@ class Conclusion:
     default: tuple[float, ...]
     candidate: tuple[float, ...]
     broken: str = ""
+    shift: Shift | None = None
 
     @property
     def interval(self) -> Interval | None:
@@ -79,10 +82,15 @@ def conclusion_of(pairs: Sequence[Pair], objective: Objective, rule: Confirmatio
     decision = verdict.decision
     if decision is Decision.PROVEN and same is not None and not same.passed:
         decision = Decision.INVALID
+    shift = find_shift([(pair.default, pair.candidate) for pair in complete], objective.maximize)
+    if decision is Decision.PROVEN and shift is not None and shift.steady is not None and shift.steady <= 1:
+        decision = Decision.SHIFTED
     decided = decision in (Decision.PROVEN, Decision.BROKEN)
     more = None if decided else more_pairs(verdict.speedup, complete, objective, rule)
     broken = broken_in(complete)
-    return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate), broken)
+    return Conclusion(
+        decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate), broken, shift
+    )
 
 
 NOTHING_BETTER = "no configuration looked better than the default"
@@ -160,6 +168,11 @@ def verdict(
                 "The default is kept: the machine changed so much during the confirmation that the default differs "
                 "from itself. Repeat when it is quieter."
             )
+        case Decision.SHIFTED if conclusion.shift is not None:
+            return (
+                f"The default is kept: {conclusion.shift.says}, and run one after the other they are no faster. They "
+                "leave work to the next run."
+            )
         case _ if found <= 1 and math.isfinite(found) and not _failures(conclusion):
             # The search saw a gain, or there would be no candidate.
             told = f" ({span}, {pairs})" if span else f" in {pairs}"
@@ -224,6 +237,8 @@ def proof_of(
         runs = [run for p in pairs for run in (p.default, p.candidate) if run]
         held, broken = schedule_of(experiment).points(runs)
         kept, limits = [*kept, *held], [*limits, *broken]
+        if conclusion is not None and conclusion.shift is not None:
+            limits.append(f"carry-over: {conclusion.shift.says}")
     proof = Proof(
         pairs=tuple(
             PairOfRuns(

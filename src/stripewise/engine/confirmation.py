@@ -282,6 +282,7 @@ class Decision(StrEnum):
     NOT_PROVEN = "not_proven"
     FUTILE = "futile"
     INVALID = "invalid"
+    SHIFTED = "shifted"
     IDLE = "idle"
     BROKEN = "broken"
 

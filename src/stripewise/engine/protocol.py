@@ -79,6 +79,49 @@ def carry_over(default: Sequence[tuple[float, bool]], candidate: Sequence[tuple[
     return CarryOver(math.exp(difference), p, sum(map(len, rest.values())))
 
 
+@dataclass(frozen=True)
+class Shift:
+    """How launches that follow one with the candidate's settings compare with those that follow the default.
+
+    Attributes
+    ----------
+    ratio : float
+        How many times longer they took.
+    steady : float or None
+        Times as fast as the default, each after a run of its own kind; None where the order of the runs shows neither.
+    """
+
+    ratio: float
+    steady: float | None
+
+    @property
+    def says(self) -> str:
+        """A sentence, without its end."""
+        return f"runs after one with the settings found took {self.ratio:.2f} times as long as those after the default"
+
+
+def find_shift(pairs: Sequence[tuple[Run | None, Run | None]], maximize: bool) -> Shift | None:
+    """Tell whether a candidate leaves work to the run after it, as data that is still to be written; None if not.
+
+    Parameters
+    ----------
+    pairs : sequence of (Run, Run)
+        The default's and the candidate's, of launches one after the other.
+    """
+    runs = {run.number: (run, arm) for pair in pairs for arm, run in enumerate(pair) if run is not None}
+    cells: dict[tuple[int, bool], list[float]] = {(arm, after): [] for arm in (0, 1) for after in (False, True)}
+    for number, (run, arm) in runs.items():
+        if run.value and run.state is State.FINISHED and number - 1 in runs and not run.facts.file_family:
+            cells[arm, runs[number - 1][1] == 1].append(math.log(run.value) * (-1 if maximize else 1))
+    arms = [[(x, after) for after in (False, True) for x in cells[arm, after]] for arm in (0, 1)]
+    found = carry_over(*arms)
+    if found is None or not found.seen or found.ratio <= 1:
+        return None
+    own = cells[0, False], cells[1, True]
+    steady = math.exp(statistics.median(own[0]) - statistics.median(own[1])) if all(own) else None
+    return Shift(found.ratio, steady)
+
+
 _LEAST_SECONDS = 10.0
 _FEW_PAIRS = 12
 _MANY_PAIRS = 24
