@@ -51,6 +51,12 @@ def test_only_of_programs_that_write_new_files_are_expected(operation, asked):
     assert any("new files" in point for point in missed) == asked
 
 
+@pytest.mark.parametrize(("share", "told"), [(None, "alone"), (0.042, "alone, which took 4% of the default's runs")])
+def test_how_much_of_the_runs_was_io_is_told(share, told):
+    _, missed = protocol_points(Experiment(), 8, None, None, 2.0, Workload(), False, share)
+    assert f"objective elapsed is not the time of I/O {told}" in missed
+
+
 @pytest.mark.parametrize(
     ("experiment", "seconds", "workload", "limits"),
     [

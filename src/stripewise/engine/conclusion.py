@@ -232,6 +232,7 @@ def proof_of(
         typical_seconds(pairs),
         ledger.facts.workload or Workload(),
         ledger.simulated,
+        typical_io_share(pairs),
     )
     if pairs:
         runs = [run for p in pairs for run in (p.default, p.candidate) if run]
@@ -276,6 +277,14 @@ def typical_seconds(pairs: Sequence[Pair]) -> float | None:
     runs = [run for pair in pairs for run in (pair.default, pair.candidate) if run is not None]
     elapsed = [run.elapsed for run in runs if run.state is State.FINISHED and run.elapsed is not None]
     return statistics.median(elapsed) if elapsed else None
+
+
+def typical_io_share(pairs: Sequence[Pair]) -> float | None:
+    """Give the median part of the pairs' finished default runs in I/O, 0 to 1; None where no report tells."""
+    runs = [pair.default for pair in pairs if pair.default is not None and pair.default.state is State.FINISHED]
+    activities = [run.activity for run in runs if run.activity is not None and run.activity.timed]
+    shares = [share for one in activities if (share := one.io_share) is not None]
+    return statistics.median(shares) if shares else None
 
 
 def more_budget(

@@ -140,6 +140,7 @@ def protocol_points(
     seconds: float | None,
     workload: Workload,
     simulated: bool,
+    io_share: float | None = None,
 ) -> tuple[list[str], list[str]]:
     """Say what was kept and what was not, each as a sentence.
 
@@ -149,6 +150,8 @@ def protocol_points(
         The outcome of the pairs.
     seconds : float or None
         Typical wall time of a run of the confirmation.
+    io_share : float or None
+        Typical part of the default's runs in I/O, 0 to 1.
 
     Returns
     -------
@@ -191,7 +194,7 @@ def protocol_points(
     if not simulated and _may_be_cached(experiment, workload):
         missed.append("the data may have stayed in memory, so these figures may not hold on disk")
     if experiment.runner in _LAUNCHING:
-        _points_of_launches(experiment, seconds, workload, simulated, point)
+        _points_of_launches(experiment, seconds, workload, io_share, point)
         if experiment.runner == "steps":
             kept.append("both of a pair ran on the same nodes, and pairs took the sets of nodes in turn")
         if experiment.runner == "batch":
@@ -312,7 +315,7 @@ def _points_of_launches(
     experiment: Experiment,
     seconds: float | None,
     workload: Workload,
-    simulated: bool,
+    io_share: float | None,
     point: Callable[[bool, str, str], None],
 ) -> None:
     """The points that mean something where programs write files; a function or a replay has none."""
@@ -323,10 +326,11 @@ def _points_of_launches(
             f"a run took {seconds:.2g} s: on a cluster, {_LEAST_SECONDS:g} s of I/O are advised",
         )
     timed = kind_of(experiment.objective.name).timed
+    part = "" if io_share is None else f", which took {io_share:.0%} of the default's runs"
     point(
         bool(timed),
         f"I/O was timed apart, {timed}",
-        f"objective {experiment.objective.name} is not the time of I/O alone",
+        f"objective {experiment.objective.name} is not the time of I/O alone{part}",
     )
     if of_file(workload.file_system).keys:
         point(False, "", "the two files of a pair lay on storage targets of the file system's choice: none was pinned")
