@@ -9,6 +9,7 @@ import os
 import re
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ pytest.importorskip("fastapi")
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli.main import main
-from stripewise.desk.server.guard import PUBLIC, VIEWERS_MAY_POST, name_cookie
+from stripewise.desk.server.guard import PUBLIC, VIEWERS_MAY_POST, Turns, name_cookie
 from stripewise.desk.server.policy import check_experiment
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resources.runs import experiment_events
@@ -351,6 +352,47 @@ def test_a_token_asks_at_a_limited_rate(tmp_path: Path) -> None:
 
 
 # -- what answers carry --------------------------------------------------------------------------------------------
+
+
+def test_the_requests_of_a_token_hold_up_no_others() -> None:
+    """A viewer who asked for 100 long lists at once let all others wait for 20 s."""
+    looked_at: Counter[str] = Counter()
+    answered: list[int] = []
+
+    async def ask_all() -> None:
+        go_on, ended = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            looked_at[scope["state"]["user"].id] += 1
+            await go_on.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            answered.append(1)
+            await ended.wait()  # as a stream of events does
+
+        turns = Turns(app, most=30)
+
+        async def send(message: Any) -> None:
+            """Throw away."""
+
+        def ask(token: str) -> asyncio.Task[None]:
+            scope = {"type": "http", "method": "GET", "state": {"user": SimpleNamespace(id=token)}}
+            return asyncio.create_task(turns(scope, send, send))
+
+        tasks = [ask("many") for _ in range(20)]
+        await asyncio.sleep(0)
+        tasks.append(ask("one"))
+        await asyncio.sleep(0.01)
+        assert looked_at == {"many": 4, "one": 1}
+        more = [ask("many") for _ in range(20)]
+        refused = await asyncio.wait_for(asyncio.gather(*more[-6:], return_exceptions=True), 10)
+        assert all(isinstance(one, Exception) for one in refused)
+        go_on.set()
+        await asyncio.sleep(0.1)
+        assert len(answered) == 21 + 14, "an answer that has begun holds up nobody"
+        ended.set()
+        await asyncio.gather(*tasks, *more, return_exceptions=True)
+
+    asyncio.run(ask_all())
 
 
 def test_every_answer_has_the_security_headers(served: Running) -> None:

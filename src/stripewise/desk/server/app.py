@@ -24,7 +24,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from stripewise import __version__
 from stripewise.desk.server import child as bounded
-from stripewise.desk.server.guard import Answers, Guard, add_version
+from stripewise.desk.server.guard import Answers, Guard, Turns, add_version
 from stripewise.desk.server.html import error_page, load_templates
 from stripewise.desk.server.metrics import Metrics
 from stripewise.desk.server.problems import PROBLEM, add_handlers
@@ -87,6 +87,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         app.include_router(resource.pages)
     app.add_middleware(Answers)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=6)
+    app.add_middleware(Turns, most=settings.burst)
     app.add_middleware(Guard, service=service, metrics=metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

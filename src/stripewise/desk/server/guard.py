@@ -13,6 +13,7 @@ Bodies of requests: how large they may be, and how slowly they may come. What HT
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import logging
@@ -21,7 +22,7 @@ import re
 import secrets
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from urllib.parse import parse_qs, quote
 
 from starlette.concurrency import run_in_threadpool
@@ -503,6 +504,55 @@ def _peer(scope: Scope) -> str:
 
 def _is_below(path: str, places: tuple[str, ...]) -> bool:
     return any(path == one or path.startswith(f"{one}/") for one in places)
+
+
+class Turns:
+    """Lets few of a token's requests be looked at together; its others wait, and hold up no other token's.
+
+    Parameters
+    ----------
+    most : int
+        That may wait; further ones are refused.
+    """
+
+    _AT_A_TIME = 4
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._waiting: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on when it is its turn, which ends with the beginning of its answer."""
+        user: Token | None = scope.get("state", {}).get("user")
+        if user is None or scope["method"] not in SAFE:
+            await self._app(scope, receive, send)
+            return
+        async with contextlib.AsyncExitStack() as turn:
+            await turn.enter_async_context(self._turn(user.id))
+
+            async def sending(message: Message) -> None:
+                # What follows costs little: events as they come, or what a client takes as slowly as it likes.
+                await turn.aclose()
+                await send(message)
+
+            await self._app(scope, receive, sending)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, token: str) -> AsyncIterator[None]:
+        if self._waiting[token] >= self._most:
+            raise _refusal(429, "too many requests at once", "wait for answers", {"Retry-After": "1"})
+        self._waiting[token] += 1
+        try:
+            turns = self._turns.setdefault(token, asyncio.Semaphore(self._AT_A_TIME))
+            await turns.acquire()
+        finally:
+            self._waiting[token] -= 1
+        try:
+            yield
+        finally:
+            turns.release()
 
 
 class Answers:
