@@ -306,7 +306,8 @@ bool sw_model_parse(const void *data, size_t size, struct sw_model *model, char 
 
 /* Why a file is not to be used: others than its owner and root can have changed it or put it there. Staff
  * share models, so it may belong to another user if its folder does, too: the same rule as
- * checked_model in ownership.py. */
+ * checked_model in ownership.py. In a container NOBODY is anyone: where all can write, that tells nothing. */
+#define NOBODY 65534
 static const char *distrusted(int fd, const char *path) {
     char folder[PATH_MAX];
     struct stat file, named, around;
@@ -316,9 +317,10 @@ static const char *distrusted(int fd, const char *path) {
     if (written < 0 || (size_t)written >= sizeof folder || fstat(fd, &file) != 0 ||
         lstat(path, &named) != 0 || stat(folder, &around) != 0)
         return "its folder cannot be looked at";
-    uid_t self = geteuid();
-    if ((file.st_uid != self && file.st_uid != 0 && file.st_uid != around.st_uid) ||
-        (named.st_uid != self && named.st_uid != 0 && named.st_uid != around.st_uid))
+    uid_t self = geteuid(),
+          staff = around.st_uid == NOBODY && around.st_mode & S_IWOTH ? self : around.st_uid;
+    if ((file.st_uid != self && file.st_uid != 0 && file.st_uid != staff) ||
+        (named.st_uid != self && named.st_uid != 0 && named.st_uid != staff))
         return "it belongs to another user than its folder";
     if (file.st_mode & (S_IWGRP | S_IWOTH))
         return "others can write it";

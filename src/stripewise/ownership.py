@@ -18,7 +18,7 @@ PART = ".stripewise-"
 """Begins the names of files and folders that are not finished."""
 
 _NOBODY = 65534
-"""Owner that the kernel shows for root of a container's host."""
+"""Owner that the kernel shows in a container for root of its host, and for all other users of it."""
 _PROC = Path("/proc")
 _MOST_LINKS = 40
 """The kernel follows no more."""
@@ -141,7 +141,7 @@ def followed(file: Path, *, last: bool = False) -> Iterator[End]:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(file))
                 if own is not None and link is None:
                     link = owner
-                trusted = {os.geteuid(), 0} if last else {os.geteuid(), 0, about.st_uid}
+                trusted = {os.geteuid(), 0} if last else _trusted_in(about)
                 if owner not in trusted and about.st_dev != proc and (own is not None or not last):
                     raise ForeignLink(at / name)
                 left = [*target.parts[target.is_absolute() :], *left] or ["."]
@@ -156,6 +156,15 @@ def followed(file: Path, *, last: bool = False) -> Iterator[End]:
             here = below
     finally:
         os.close(here)
+
+
+def _trusted_in(folder: os.stat_result) -> set[int]:
+    """Give those whose files and links in a folder are trusted: this user, root and the folder's owner.
+
+    In a container that may be anyone, so where everyone can write, the owner tells nothing.
+    """
+    anyone = folder.st_uid == _NOBODY and folder.st_mode & stat.S_IWOTH
+    return {os.geteuid(), 0} if anyone else {os.geteuid(), 0, folder.st_uid}
 
 
 def _read_link(name: str, folder: int) -> tuple[int, Path] | None:
@@ -301,7 +310,7 @@ def check_above(path: Path, noun: str, elsewhere: str = _HOME, *, group: bool = 
             raise UserError(
                 f"user {below} made the folder in {folder} that holds {noun} {path}, and could exchange it", elsewhere
             )
-        below = about.st_uid if foreign else 0
+        below = about.st_uid if about.st_uid not in (os.getuid(), 0) else 0
 
 
 def make_own_folder(path: Path, noun: str, elsewhere: str = _HOME) -> None:
@@ -385,7 +394,7 @@ def checked_model(path: Path, noun: str = "model") -> Iterator[Path]:
     try:
         about = os.fstat(opened)
         for found in (about, named):
-            if found.st_uid not in (os.geteuid(), 0, folder.st_uid):
+            if found.st_uid not in _trusted_in(folder):
                 raise UserError(
                     f"the {noun} {path} belongs to user {found.st_uid}, and its folder to another",
                     "copy it to a folder of your own, if you trust that user",

@@ -94,6 +94,12 @@ def test_no_link_of_another_user_is_followed(deleting: Callable[..., str], tmp_p
         said = deleting(name, cwd, None)
         assert f"{link}, on the way to " in said and "is a link of another user" in said
     assert victim.exists()
+    for path in (cwd, cwd / "staff"):
+        os.chown(path, 65534, -1, follow_symlinks=False)
+    cwd.chmod(0o1777)
+    assert "is a link of another user" in deleting("staff", cwd, None), "in a container that may be anyone"
+    for path in (cwd, cwd / "staff"):
+        os.chown(path, 111, -1, follow_symlinks=False)
     assert deleting("staff", cwd, None) == "" and not victim.exists(), "who owns the folder is trusted"
 
 

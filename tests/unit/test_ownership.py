@@ -24,13 +24,14 @@ from stripewise.desk.server.commands import _write_secret, data_folder
 from stripewise.diagnose.causes.models import load
 from stripewise.diagnose.site import TableWriter
 from stripewise.engine.folders import folder_alone, make_applied_folder, make_runs_folder
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import RunFailed, StripewiseError, UserError
 from stripewise.models.artifact.file import read_artifact
 from stripewise.models.files import Stored, write_model_file
 from stripewise.models.registry import load_model
 from stripewise.output.html import save_text
 from stripewise.ownership import check_above, check_own, checked_model, make_folder
 from stripewise.requests.experiment import Experiment
+from stripewise.runners.hooks import delete
 from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.registry import make_runner
 from stripewise.store.opening import default_path, open_store
@@ -119,6 +120,30 @@ def test_the_kernels_links_and_links_to_special_files_are_written(capfd: pytest.
     write_text(Path("/dev/stdout"), "to a stream\n")
     write_text(Path("/dev/null"), "gone\n")
     assert capfd.readouterr().out == "to a stream\n"
+
+
+def test_in_a_container_nobody_owns_what_any_user_of_its_host_has_made(tmp_path: Path) -> None:
+    """There the kernel shows one owner for all users that have no number in it, root of the host among them."""
+    require(os.geteuid() == 0, "needs root: files of others")
+    (tmp_path / "thesis").write_text("x")
+    shared, model = tmp_path / "shared", tmp_path / "shared" / "a.model"
+    (shared / "me").mkdir(parents=True)
+    model.touch()
+    (shared / "out").symlink_to(tmp_path / "thesis")
+    for path in (shared, shared / "me", shared / "out", model):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    shared.chmod(0o755)
+    check_above(shared / "me", "the folder", group=True)
+    with checked_model(model):
+        pass
+    shared.chmod(0o1777)
+    with pytest.raises(UserError, match="user 65534 made the folder"):
+        check_above(shared / "me", "the folder", group=True)
+    with pytest.raises(UserError, match=r"the model .* belongs to user 65534"), checked_model(model):
+        pass
+    with pytest.raises(RunFailed, match="is a link of another user"):
+        delete(["out"], shared)
+    assert (tmp_path / "thesis").exists()
 
 
 def test_what_finds_no_room_leaves_what_was_there(tmp_path: Path) -> None:

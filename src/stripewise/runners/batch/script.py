@@ -236,8 +236,10 @@ _FOREIGN = r"""__foreign() {
             [ $((__links += 1)) -le 40 ] || return 1
             __next=$(readlink -- "$__here/$__part")
             # Looked at after it was read: whoever exchanges it has no link of this user to put there meanwhile.
+            __owner=$(stat -c '%u %A' -- "$__here/")
+            case $__owner in '65534 '????????w?) __owner=0 ;; esac
             case $(stat -c '%f %u' -- "$__here/$__part") in
-            a*" $(id -u)" | a*' 0' | a*" $(stat -c %u -- "$__here/")") ;;
+            a*" $(id -u)" | a*' 0' | a*" ${__owner%% *}") ;;
             *) __link=$__here/$__part; return 0 ;; esac
             case $__next in /*) __here= ;; esac
             __left=$__next/$__left
