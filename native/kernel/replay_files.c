@@ -123,7 +123,7 @@ static void delete_files(const struct replay *replay, bool inputs) {
 
 /* ---- the folder ---- */
 
-/* Another user could put links into a folder of theirs. */
+/* Another user could put links into a folder of theirs, and a group into one that it can write. */
 static int open_folder(const struct replay *replay) {
     const char *name = replay->options.directory;
     const int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -132,6 +132,8 @@ static int open_folder(const struct replay *replay) {
         replay_die("cannot open the folder %s: %s", name, strerror(errno));
     if (status.st_uid != geteuid())
         replay_die("the folder %s belongs to another user: name one of your own", name);
+    if (status.st_mode & (S_IWGRP | S_IWOTH))
+        (void)fchmod(folder, status.st_mode & 07777 & ~(mode_t)(S_IWGRP | S_IWOTH));
     return folder;
 }
 
@@ -157,7 +159,7 @@ static bool is_marked(int folder) {
 
 void replay_claim(const struct replay *replay) {
     if (replay->rank == 0) {
-        if (mkdir(replay->options.directory, 0777) != 0 && errno != EEXIST)
+        if (mkdir(replay->options.directory, 0755) != 0 && errno != EEXIST)
             replay_die("cannot make the folder %s: %s", replay->options.directory, strerror(errno));
         const int folder = open_folder(replay);
         if (!is_marked(folder)) {

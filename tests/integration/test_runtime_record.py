@@ -276,7 +276,9 @@ def test_a_replay_touches_no_file_that_no_replay_made(bench: Bench, tmp_path: Pa
     large = replay(sealed("/none", f"input {1 << 60} /none/found"))
     assert large.code != 0 and "has room for" in large.stderr
     assert [path.name for path in folder.iterdir()] == [REPLAY_MARK], "it goes on in its own folder"
+    folder.chmod(0o777)
     assert replay(hostile, "--keep").code == 0
+    assert folder.stat().st_mode & 0o777 == 0o755, "others could put links under the names of its files"
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == {REPLAY_MARK: 0, "mine": 4, "found": 3}
     assert replay(hostile).code == 0 and list(folder.iterdir()) == []
     if os.geteuid() == 0:
