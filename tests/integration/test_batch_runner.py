@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Batch, Experiment
 from stripewise.runners.batch.runner import BatchRunner
 from stripewise.runners.batch.script import give_up_run
+from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.registry import make_runner
 from stripewise.runners.schedulers.queue import JobQueue
@@ -560,6 +561,22 @@ def small(tmp_path: Path) -> Iterator[Path]:
     require(subprocess.run(words, capture_output=True, check=False).returncode == 0, "mounting is not allowed here")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_disk_that_is_full_as_a_job_is_noted_ends_nothing(
+    slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = Scratch.note
+
+    def full(place: Scratch, process: Mapping[str, Any], pid: int | None = None) -> None:
+        if process.get("job"):
+            raise OSError(28, "No space left on device")
+        note(place, process, pid)
+
+    monkeypatch.setattr(Scratch, "note", full)
+    with runner_of(slurm, tmp_path, ["echo", "rate: 1"], objective="regex:rate: (.)") as runner:
+        runner.start(launch())
+        assert wait(runner).state is State.FINISHED
 
 
 def test_a_disk_that_is_full_for_a_while_counts_no_earlier_number(slurm: Slurm, tmp_path: Path, small: Path) -> None:

@@ -16,7 +16,7 @@ from stripewise.desk.cli.terminal import desk_of
 from stripewise.diagnose.knobs import MPI, Surroundings, explain, files_in, named_hints, review_script
 from stripewise.documents import read_document
 from stripewise.errors import StripewiseError, UserError
-from stripewise.ownership import is_special, written_whole
+from stripewise.ownership import is_special, open_to_write, written_whole
 from stripewise.result import Result
 from stripewise.sizes import format_value
 
@@ -136,7 +136,8 @@ def bundle(
     target = output or Path(f"stripewise-{identifier}.zip")
     try:
         if is_special(target):
-            target.write_bytes(content)
+            with os.fdopen(open_to_write(target, "choose another file with --output"), "wb") as file:
+                file.write(content)
         else:
             # It holds pieces of output that only the user can read where it lies.
             with written_whole(target) as part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
@@ -166,7 +167,9 @@ class BatchJob:
     def _note_job(self, ticket: Ticket) -> None:
         self._ticket = ticket
         self._silent_since = self._over_since = None
-        self.place.note(self.record())
+        with contextlib.suppress(OSError):
+            # After a crash the job is found by its name, which was noted before.
+            self.place.note(self.record())
 
     def record(self) -> dict[str, Any]:
         """Describe the job for the run's ``process.json``."""
