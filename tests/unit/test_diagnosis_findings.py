@@ -769,6 +769,19 @@ def test_settings_for_a_small_share_of_the_time_are_not_proposed() -> None:
     assert not Finding(kind, Severity.LOW, "", proposal=setting, share=0.01).settings
 
 
+def test_metadata_of_hdf5_does_not_count_for_the_size_of_collective_calls() -> None:
+    modes = {
+        "collective_writes": 8,
+        "independent_writes": 800,
+        "collective_bytes": 128 * MIB,
+        "independent_bytes": 8000,
+    }
+    both = {"write": {"count": 808, "bytes": 128 * MIB + 8000}}
+    file = {"mpiio": both, "posix": both, "modes": modes, "view_contiguous": True, "beneath": {"write": {"ranks": 1}}}
+    (found,) = (one for one in diagnose(activity(file)).findings if one.code == "collective-costs")
+    assert found.says.startswith("8 collective calls of 16 MiB,")
+
+
 def test_requests_of_ompio_are_not_timed() -> None:
     beneath = {"write": {"ranks": 1, "exchange": (53.0, 53.2)}}
     file = collective(64 * KIB, calls(2, 2 * MIB), beneath=beneath, driver="OMPIO")

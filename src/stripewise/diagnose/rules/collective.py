@@ -286,7 +286,19 @@ def _saves_nothing(file: FileActivity, limits: Thresholds) -> bool:
         return False
     if file.modes is not None and file.view_contiguous is None and file.modes.views:
         return False
-    return file.mpiio.bytes / max(1, file.mpiio.count) >= limits["aggregate_above"] and bool(_was_aggregated(file))
+    moved, made = _collective_part(file)
+    return moved / max(1, made) >= limits["aggregate_above"] and bool(_was_aggregated(file))
+
+
+def _collective_part(file: FileActivity) -> tuple[int, int]:
+    """Bytes and number of a file's collective calls; of all its MPI-IO calls where the source does not tell them apart.
+
+    HDF5 writes its metadata in small independent calls beside them.
+    """
+    assert file.mpiio is not None
+    if file.modes is not None and file.modes.collective_bytes:
+        return file.modes.collective_bytes, sum(count_modes(file, direction)[0] for direction in ("read", "write"))
+    return file.mpiio.bytes, file.mpiio.count
 
 
 def _mostly_exchanges(file: FileActivity, direction: str, limits: Thresholds) -> bool:
@@ -308,7 +320,8 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
     if not files:
         return
     count = sum(count_modes(file, direction)[0] for file in files for direction in ("read", "write"))
-    mean = sum(file.mpiio.bytes for file in files if file.mpiio) / max(1, sum(f.mpiio.count for f in files if f.mpiio))
+    moved, made = (sum(column) for column in zip(*map(_collective_part, files), strict=True))
+    mean = moved / max(1, made)
     share = activity.share(sum(file.upper.read.seconds + file.upper.write.seconds for file in files))
     # That they are on is seen by what they did: a log does not hold the hints.
     each = [aggregation(activity, files, way, {f"romio_cb_{way}": "enable"}) for way in ("read", "write")]
