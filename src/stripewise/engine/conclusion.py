@@ -85,7 +85,7 @@ def conclusion_of(pairs: Sequence[Pair], objective: Objective, rule: Confirmatio
     shift = find_shift([(pair.default, pair.candidate) for pair in complete], objective.maximize)
     if decision is Decision.PROVEN and shift is not None and shift.steady is not None and shift.steady <= 1:
         decision = Decision.SHIFTED
-    decided = decision in (Decision.PROVEN, Decision.BROKEN)
+    decided = decision in (Decision.PROVEN, Decision.BROKEN, Decision.SHIFTED)
     more = None if decided else more_pairs(verdict.speedup, complete, objective, rule)
     broken = broken_in(complete)
     return Conclusion(
