@@ -505,6 +505,15 @@ def test_a_near_miss_of_enough_pairs_asks_for_more_than_were_made():
     assert text.endswith("stripewise tune --confirm 0123abcd --pairs 16")
 
 
+@pytest.mark.parametrize(("unneeded", "advised"), [(17, False), (11, True), (0, True)])
+def test_no_pairs_are_advised_that_were_left_unmade_as_hardly_worth_it(unneeded, advised, monkeypatch):
+    monkeypatch.setattr("stripewise.engine.conclusion.pairs_to_prove", lambda *_: 6)
+    shown, history = Trial(1, Configuration({})), History(Objective("x", "minimize", ""))
+    used = Spent(40 - unneeded, 1.0, 0.0)
+    text = more_budget("0123abcd", None, shown, history, Experiment(runner="local"), used, unneeded)
+    assert text.endswith("--pairs 6") if advised else text == ""
+
+
 def test_a_program_that_is_best_without_the_component_is_told_how():
     reference = {"value": 300.0, "runs": 8, "off": {"unset": ["LD_PRELOAD"]}}
     record, trials = finished(reference=reference, best__is="reference", plan=Plan().text())

@@ -294,15 +294,22 @@ def more_budget(
     history: History,
     experiment: Experiment,
     spent: Spent,
+    unneeded: int = 0,
 ) -> str:
-    """Say how many pairs would decide, as a command; empty where nothing suggests that any number would."""
+    """Say how many pairs would decide, as a command; empty where nothing suggests that any number would.
+
+    Parameters
+    ----------
+    unneeded : int
+        Launches that were left: pairs that fit into them are not expected to prove a gain, so none were made.
+    """
     made = 0 if conclusion is None else conclusion.speedup.pairs
     if conclusion is not None and made > 1:
         needed = conclusion.more
     else:
         # A single pair says nothing of the noise, the runs of the search do.
         needed = None if shown is None else pairs_to_prove(experiment.confirmation, history, shown)
-    if needed is None or needed >= HOPELESS_PAIRS:
+    if needed is None or needed >= HOPELESS_PAIRS or (conclusion is None and 2 * needed <= unneeded):
         return ""
     # Where as many pairs were made in vain, their spread was underestimated: twice as many settle it.
     needed = needed if needed > made else min(2 * made, HOPELESS_PAIRS)

@@ -164,7 +164,12 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         if proven and best.role is Role.CANDIDATE
         else ()
     )
-    more = "" if all_idle(effects) else more_budget(ledger.identifier, conclusion, shown, history, experiment, spent)
+    unneeded = planner.count_unneeded(trials, spent)
+    more = (
+        ""
+        if all_idle(effects)
+        else more_budget(ledger.identifier, conclusion, shown, history, experiment, spent, unneeded)
+    )
     plan = plan_of(ledger.identifier, experiment, bound, best)
     warned = list_cautions(plan.settings, workload, facts.io, facts.environment.get("mpi") or "") if proven else ()
     limits = name_limits(experiment, typical_seconds(pairs), workload, ledger.simulated)
@@ -219,7 +224,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         level=machine_level(history),
         failures=failures_of(run for trial in trials if trial.role is not Role.CEILING for run in trial.runs),
         ceiling=ceiling_of(trials, best, facts.ceiling),
-        cost=cost(trials, spent, default, best, shown_runs, planner.count_unneeded(trials, spent)),
+        cost=cost(trials, spent, default, best, shown_runs, unneeded),
         plan=plan.text(),
         environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},
         validity=Validity(
