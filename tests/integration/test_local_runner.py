@@ -14,6 +14,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
 from stripewise.runners.local import processes, scratch
 from stripewise.runners.local.runner import LocalRunner
-from stripewise.runners.local.supervision import Command, CommandLimits
+from stripewise.runners.local.supervision import Command, CommandLimits, count_waits, unexplained
 from stripewise.runners.program.mpi import SESSIONS
 from stripewise.runners.program_runner import Surroundings
 from stripewise.trial import Phase, State
@@ -265,12 +266,24 @@ def test_a_program_that_is_over_before_its_beginning_is_read_took_its_time(tmp_p
 def test_a_run_while_the_tuner_was_stopped_is_made_again(bench: Bench, always: bool) -> None:
     """Ctrl-Z, or a job that its scheduler suspends: the pause counted as the run's time."""
     pause = f"kill -STOP {os.getpid()}; sleep 0.8; kill -CONT {os.getpid()}"
-    outcome = bench.run("sh", "-c", pause if always else f"[ -e ran ] || {{ touch ran; {pause}; }}")
+    script = pause if always else f"[ -e ran ] || {{ touch ran; {pause}; }}"
+    with ThreadPoolExecutor() as threads:
+        outcome = threads.submit(bench.run, "sh", "-c", script).result()
     assert re.match(r"stripewise was stopped for \d\.\d s while it ran, .* made again", outcome.facts.notes[0])
     if always:
         assert (outcome.state, outcome.reason) == (State.FAILED, "stripewise was stopped while it ran, twice")
     else:
         assert outcome.state is State.FINISHED and outcome.elapsed < 0.7
+
+
+def test_only_what_neither_computing_nor_waiting_for_a_processor_explains_is_a_pause() -> None:
+    waits, worked, begin = count_waits(), time.process_time(), time.monotonic()
+    while (spent := time.monotonic() - begin) < 0.2:
+        sum(range(1000))
+    assert waits and unexplained(spent, worked, waits) < 0.1
+    time.sleep(0.2)
+    assert unexplained(time.monotonic() - begin, worked, waits) > 0.1
+    assert unexplained(1.0, worked, {}) == 0, "the kernel does not say it"
 
 
 def test_setup_lines_share_the_programs_shell_and_are_not_timed(bench: Bench) -> None:
@@ -377,6 +390,7 @@ def test_a_hook_that_fails_fails_its_run(hooks: dict[str, Any], reason: str, ben
 
 TUNER = """
 import sys, time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from stripewise.runners.local.runner import LocalRunner
 from stripewise.runners.program.mpi import SESSIONS

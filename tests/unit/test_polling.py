@@ -27,7 +27,7 @@ DONE = Outcome(1, State.FINISHED, 1.0, 0.0)
 
 def test_a_run_that_ended_is_given_before_the_error_of_another(tmp_path: Path) -> None:
     runner: Any = LocalRunner(Experiment(command=["true"]), tmp_path)
-    good, bad = (SimpleNamespace(launch=SimpleNamespace(number=number), paused=lambda: 0.0) for number in (1, 2))
+    good, bad = (SimpleNamespace(launch=SimpleNamespace(number=number), late=0.0) for number in (1, 2))
     runner._under_way = {1: good, 2: bad}
     runner._ended.put((good, DONE))
     runner._ended.put((bad, StripewiseError("the disk is full")))

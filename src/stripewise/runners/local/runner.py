@@ -31,8 +31,6 @@ from stripewise.runners.local.supervision import (
     CommandLimits,
     Ended,
     OrphanGuard,
-    count_pauses,
-    notice_pauses,
 )
 from stripewise.runners.program.command import shell_line, substitute
 from stripewise.runners.program.target import Target
@@ -62,8 +60,8 @@ class LocalRun:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name=f"stripewise-run-{launch.number}", daemon=True)
         self._sessions: dict[str, str] = {}
-        self._late = 0.0
-        self._pauses = count_pauses()
+        self.late = 0.0
+        """Seconds for which this process was stopped meanwhile."""
 
     def start(self) -> None:
         """Write the run's folder and begin.
@@ -93,10 +91,6 @@ class LocalRun:
                 self._current.cancel()
         if wait:
             self._thread.join()
-
-    def paused(self) -> float:
-        """Give the seconds for which this process was stopped meanwhile, to be asked in the main thread."""
-        return self._late if count_pauses() > self._pauses else 0.0
 
     # -- in the thread ---------------------------------------------------------------------------------------
 
@@ -140,7 +134,7 @@ class LocalRun:
         with ExitStack() as meters:
             metrics = [meters.enter_context(one.metered()) for one in objectives]
             ended = self._program(assembled)
-        self._late = ended.late
+        self.late = ended.late
         report, missing = self._place.read_report(self.launch.program)
         failure = ""
         for number, line in enumerate((*self.launch.after, *around.after), start=1):
@@ -268,7 +262,6 @@ class LocalRunner(ProgramRunner):
 
     def __init__(self, experiment: Experiment, folder: Path, surroundings: Surroundings | None = None) -> None:
         super().__init__(experiment, folder, surroundings)
-        notice_pauses()
         self.guard = OrphanGuard()
         self._ended: queue.Queue[tuple[LocalRun, Outcome | StripewiseError]] = queue.Queue()
         self._under_way: dict[int, LocalRun] = {}
@@ -310,7 +303,7 @@ class LocalRunner(ProgramRunner):
             if isinstance(ended, StripewiseError):
                 raise ended
             again = self._made_again.pop(run.launch.number, "")
-            if (seconds := run.paused()) and not again:
+            if (seconds := run.late) and not again:
                 said = f"stripewise was stopped for {seconds:.1f} s while it ran, so its time said nothing: made again"
                 LocalRunner.start(self, run.launch)  # a subclass has placed it
                 self._made_again[run.launch.number] = said

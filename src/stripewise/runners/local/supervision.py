@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -28,27 +27,53 @@ _BEAT = 0.5
 _LEAST_LATE = 0.1
 _SHARE_LATE = 0.01
 
-_continued = 0
 
+class Pauses(threading.Thread):
+    """Adds up the seconds for which this process was stopped: by Ctrl-Z, or as its job or its container was suspended.
 
-def notice_pauses() -> None:
-    """Notice from now on that this process was stopped and goes on: by Ctrl-Z, or as its job was suspended.
-
-    Only the main thread can; a handler of the user's stays.
+    A thread that wakes up late says so, unless this process computed or waited for a processor meanwhile: on a busy
+    machine all programs wait alike. Nothing is noticed where the kernel does not say who waited.
     """
 
-    def count(number: int, frame: object) -> None:
-        global _continued  # noqa: PLW0603  a signal has no other place
-        _continued += 1
+    def __init__(self) -> None:
+        super().__init__(name="stripewise-pauses", daemon=True)
+        self._end = threading.Event()
+        self._seen = count_waits(), time.process_time(), time.monotonic()
+        self.seconds = 0.0
 
-    with contextlib.suppress(ValueError):
-        if signal.getsignal(signal.SIGCONT) is signal.SIG_DFL:
-            signal.signal(signal.SIGCONT, count)
+    def run(self) -> None:
+        """Look twice a second."""
+        ended = False
+        while not ended:
+            waits, worked, begin = self._seen
+            ended = self._end.wait(begin + _BEAT - time.monotonic())
+            late = time.monotonic() - begin - _BEAT
+            if late > _LEAST_LATE:
+                self.seconds += max(0.0, unexplained(late, worked, waits))
+            if not ended:
+                self._seen = count_waits(), time.process_time(), time.monotonic()
+
+    def end(self) -> float:
+        """Give the seconds so far, and look no longer."""
+        self._end.set()
+        self.join()
+        return self.seconds
 
 
-def count_pauses() -> int:
-    """How often this process went on after it was stopped, as far as the main thread knows."""
-    return _continued
+def count_waits() -> dict[str, int]:
+    """Nanoseconds that each thread of this process has waited for a processor; empty where the kernel does not say."""
+    waits = dict[str, int]()
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            ran, waited, _ = map(int, (thread / "schedstat").read_text("ascii").split())
+            waits |= {thread.name: waited} if ran else {}
+    return waits
+
+
+def unexplained(late: float, worked: float, waits: Mapping[str, int]) -> float:
+    """Give the part of a delay in which this process neither computed nor waited for a processor."""
+    waited = sum(max(0, now - waits.get(thread, 0)) for thread, now in count_waits().items())
+    return late - (time.process_time() - worked) - waited / 1e9 if waits else 0.0
 
 
 class Keeper(threading.Thread):
@@ -265,7 +290,6 @@ class Command:
         self._exited = threading.Event()
         self._changed = threading.Event()
         self._cancelled = False
-        self._late = 0.0
 
     def cancel(self) -> None:
         """End the command; :meth:`run` returns soon. May be called from another thread, at any time."""
@@ -294,6 +318,17 @@ class Command:
             Called with the process number as soon as there is one. If it raises, the command is ended and the error
             goes on.
         """
+        pauses = Pauses()
+        pauses.start()
+        try:
+            ended = self._run(on_start)
+        finally:
+            late = pauses.end()
+        return replace(ended, late=late if late > max(_LEAST_LATE, _SHARE_LATE * ended.elapsed) else 0.0)
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def _run(self, on_start: Callable[[int], None]) -> Ended:
         started, begin = time.time(), time.monotonic()
         if self._cancelled:
             self._close_ready(0, 1)
@@ -342,11 +377,8 @@ class Command:
             started + (began - begin),
             (*strays, *self._output_notes(keepers)),
             lost=next((keeper.trouble for keeper in keepers if keeper.trouble), ""),
-            late=self._late if self._late > max(_LEAST_LATE, _SHARE_LATE * (self._ended_at - began)) else 0.0,
             behind=behind,
         )
-
-    # -- parts -----------------------------------------------------------------------------------------------
 
     def _keep(self, pipe: object, index: int) -> Keeper:
         descriptor = os.dup(pipe.fileno())  # type: ignore[attr-defined]
@@ -380,7 +412,6 @@ class Command:
             os.close(pipe)
 
     def _watch(self, begin: float) -> Cause:
-        self._late = time.monotonic() - begin
         while True:
             self._changed.clear()
             if self._exited.is_set():
@@ -401,7 +432,6 @@ class Command:
                 return due[0]
             wait = min((_BEAT, *(deadline - now for deadline, _ in deadlines)))
             self._changed.wait(wait)
-            self._late = max(self._late, time.monotonic() - now - wait)
 
     def _finish(self, process: subprocess.Popen[bytes], grace: float) -> tuple[int, list[str]]:
         """End what is left, reap the leader, and say how many it had left behind, and what there is to say of them."""
