@@ -188,10 +188,3 @@ class Maybe:
 
 Node = Simple | Declaration | Statements | Chain | Pipe | Branch | Loop | Group | Function | Maybe
 NOTHING = Statements(())
-
-
-def plain_word(word: Word) -> str | None:
-    """Give the text of a word that stands for itself; None if any of it is known only later."""
-    if not all(isinstance(part, Text) for part in word):
-        return None
-    return "".join(part.text for part in word if isinstance(part, Text))

@@ -122,7 +122,7 @@ class RankGroup:
     @property
     def calls_of_a_rank(self) -> int:
         """How many calls one of these ranks made."""
-        return sum(math.prod(times) for _, times in _flatten_body(self.body, ()))
+        return sum(math.prod(times) for _, times in flatten_body(self.body))
 
     def path(self, file: int, rank: int) -> str:
         """Give the path of a file for a rank of the job."""
@@ -181,19 +181,19 @@ class Record:
         return sum(
             math.prod(times) * group.count
             for group in self.groups
-            for call, times in _flatten_body(group.body, ())
+            for call, times in flatten_body(group.body)
             if (call.name in names if names else call.name not in NO_CALLS)
         )
 
     @property
     def uses_hdf5(self) -> bool:
         """Whether it holds calls of HDF5."""
-        return any(call.name in OPENS for group in self.groups for call, _ in _flatten_body(group.body, ()))
+        return any(call.name in OPENS for group in self.groups for call, _ in flatten_body(group.body))
 
     @property
     def is_posix(self) -> bool:
         """Whether it holds calls of the C library, of a program without MPI."""
-        return any(call.name.startswith(POSIX) for group in self.groups for call, _ in _flatten_body(group.body, ()))
+        return any(call.name.startswith(POSIX) for group in self.groups for call, _ in flatten_body(group.body))
 
     def need_mpi_io(self, origin: str) -> Record:
         """Give it, or refuse what holds no calls of MPI-IO.
@@ -258,7 +258,7 @@ class Record:
         """Seconds between the calls of the rank that paused longest; of ranks that did the same, their mean."""
         return max(
             (
-                sum(call.pause * math.prod(times) for call, times in _flatten_body(group.body, ()))
+                sum(call.pause * math.prod(times) for call, times in flatten_body(group.body))
                 for group in self.groups
             ),
             default=0,
@@ -291,13 +291,13 @@ def _unroll_calls(loop: Loop, turns: tuple[int, ...], rank: int) -> Iterator[tup
             yield name, tuple([a + b * turn for a, b in zip(first, steps, strict=True)]) if steps else first
 
 
-def _flatten_body(body: Sequence[Call | Loop], times: tuple[int, ...]) -> Iterator[tuple[Call, tuple[int, ...]]]:
+def flatten_body(body: Sequence[Call | Loop], times: tuple[int, ...] = ()) -> Iterator[tuple[Call, tuple[int, ...]]]:
     """Each call with how often the loops around it turn, the innermost first."""
     for line in body:
         if isinstance(line, Call):
             yield line, times
         else:
-            yield from _flatten_body(line.body, (line.times, *times))
+            yield from flatten_body(line.body, (line.times, *times))
 
 
 def is_collective(name: str) -> bool:
@@ -312,7 +312,7 @@ def not_open(call: str) -> UserError:
 
 def _transfers(group: RankGroup) -> Iterator[tuple[str, Number, tuple[int, ...]]]:
     """Each call that moves bytes: its operation, its bytes, and how often the loops around it turn."""
-    for call, times in _flatten_body(group.body, ()):
+    for call, times in flatten_body(group.body):
         if "bytes" in LINES[call.name]:
             yield "write" if "write" in call.name else "read", call.number("bytes"), times
 

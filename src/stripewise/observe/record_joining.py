@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stripewise.formats import MAX_RECORD_ITEMS, RECORD_HEADER, RECORD_LINES
-from stripewise.observe.record import DIGITS, Call, Loop, Number
+from stripewise.observe.record import DIGITS, Call, Loop, Number, flatten_body
 
 _MAGIC = b"SWCALL1"
 _HEAD = struct.Struct("=8s13Q")
@@ -158,7 +158,7 @@ def read_thread(path: Path, number: int) -> Thread | None:
 def _is_sound(body: Body, files: int) -> bool:
     """Whether calls name what is there, also where a thread was killed amid one."""
     most = {"slot": _SLOTS, "file": files, "to": files}
-    for call, times in _each(body):
+    for call, times in flatten_body(body):
         for label, number in zip(RECORD_LINES[call.name], call.numbers, strict=True):
             low, high = number.bounds(times, 1)
             if low < 0 or high >= most.get(label, 1 << 63):
@@ -238,14 +238,6 @@ def split_body(body: Body, count: int) -> tuple[Body, Body]:
     return body, ()
 
 
-def _each(body: Body, around: tuple[int, ...] = ()) -> Iterator[tuple[Call, tuple[int, ...]]]:
-    for line in body:
-        if isinstance(line, Call):
-            yield line, around
-        else:
-            yield from _each(line.body, (line.times, *around))
-
-
 def _values(number: Number, times: Sequence[int]) -> set[int]:
     """The values that a number takes in the loops around it: few, as they are numbers of files or slots."""
     found = {number.base}
@@ -278,7 +270,7 @@ def _lanes(threads: Sequence[Thread]) -> list[_Lane]:
 
 
 def _slots(thread: Thread) -> Iterator[int]:
-    for call, times in _each(thread.body):
+    for call, times in flatten_body(thread.body):
         if "slot" in RECORD_LINES[call.name]:
             yield call.number("slot").bounds(times, 1)[1]
 
@@ -333,7 +325,7 @@ def _touched(thread: Thread) -> Iterator[tuple[set[str], set[str]]]:
         part, body = split_body(body, segment.end - before)
         before = segment.end
         made, used, closed = set(slots.values()), set[str](), set[int]()
-        for call, times in _each(part):
+        for call, times in flatten_body(part):
             labels = RECORD_LINES[call.name]
             files = [_values(call.number(label), times) for label in ("file", "to") if label in labels]
             paths = {thread.paths[number] for numbers in files for number in numbers}
@@ -456,7 +448,7 @@ def _lies_in(path: str, folder: str) -> bool:
 def _kept(thread: Thread, folder: str) -> list[int]:
     """The numbers of the files that the record names: not those elsewhere, which calls only asked for."""
     found = set[int]()
-    for call, times in _each(thread.body):
+    for call, times in flatten_body(thread.body):
         for label in {"file", "to"} & set(RECORD_LINES[call.name]):
             low, high = call.number(label).bounds(times, 1)
             asked = call.name == "posix_stat" or _fails(call)
@@ -466,7 +458,7 @@ def _kept(thread: Thread, folder: str) -> list[int]:
 
 
 def _opened(thread: Thread) -> Iterator[str]:
-    for call, times in _each(thread.body):
+    for call, times in flatten_body(thread.body):
         if call.name != "posix_stat" and not _fails(call):
             for label in {"file", "to"} & set(RECORD_LINES[call.name]):
                 yield from (thread.paths[number] for number in _values(call.number(label), times))
