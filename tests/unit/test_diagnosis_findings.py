@@ -149,6 +149,27 @@ def test_the_modules_of_a_package_have_one_record_and_are_not_one_file_opened_ag
     assert ["reopens" in codes for codes in found.values()] == [False, False, True]
 
 
+def test_what_python_reads_to_import_is_no_data_of_the_program() -> None:
+    # As a report has two ranks of a FEniCS program, whose pkg_resources reads 80 files of package data twice.
+    small = posix(read=calls(8, 4096), opens=4, meta_seconds=0.1)
+    where = "/usr/lib/python3/dist-packages/{}.egg-info/PKG-INFO", "/scratch/{}.txt"
+    found = []
+    for path in where:
+        files = [{**small, "path": path.format(i), "ranks": 2, "size": 4096} for i in range(80)]
+        made = activity(*files, ranks=2, counts_opens_once=True, counted={"files": 81, "small": 80})
+        found.append({one.code: one for one in diagnose(made).findings})
+    assert not {"small-files", "small-reads", "reopens"} & found[0].keys()
+    assert "small-files" in found[1]
+
+
+def test_each_process_may_open_a_file_once() -> None:
+    opened = posix(read=calls(100, MIB), opens=100, meta_seconds=1.0)
+    made = [activity({**opened, "ranks": ranks}, ranks=ranks, counts_opens_once=True) for ranks in (2, 100)]
+    found = [{one.code: one for one in diagnose(one).findings}.get("reopens") for one in made]
+    assert found[0] is not None and found[0].says == "1 file was opened 98 times more than needed"
+    assert found[1] is None
+
+
 def test_files_that_are_counted_together_are_not_one_file_opened_and_flushed_again():
     # As a report has them of 1,500 files, each created, written and flushed once: the last 900 have one record.
     made = posix(write=calls(900, 16 * KIB), opens=900, syncs=900, meta_seconds=4.0)
@@ -164,7 +185,7 @@ def test_flushes_of_the_programs_files_are_no_time_of_imports():
     assert storm is not None and storm.severity is Severity.LOW
 
 
-PYTHON = ("/usr/lib/python3.11/*.pyc", "/usr/lib/python3.11/*.py", "/scratch/all.pyc")
+PYTHON = ("/usr/lib/python3.11/*.pyc", "/usr/lib/python3.11/*.py", "/scratch/all.data")
 
 
 def whole_readers(count: int, moved: int) -> dict[str, Any]:

@@ -6,13 +6,15 @@ says in words what cannot be judged for that reason.
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from stripewise.formats import OTHER_FILES, SIZE_NAMES
 
+_MODULES = frozenset({".py", ".pyc", ".so", ".pyd", ".pth"})
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
 _OVERLAPPING = 1.1
 """Times in calls are beyond the run's, by more than clocks differ, only where a rank makes several calls at a time."""
 
@@ -439,6 +441,12 @@ class FileActivity(_ActivityPart):
     def stands_for_several(self) -> bool:
         """Whether several files are counted together: the modules of a Python package, or what had no record left."""
         return self.path == OTHER_FILES or self.path.endswith(("/*.py", "/*.pyc"))
+
+    @property
+    def of_python(self) -> bool:
+        """Whether it is of an installation of Python, and no data of the program."""
+        parts = PurePath(self.path).parts
+        return PurePath(self.path).suffix in _MODULES or not _PACKAGES.isdisjoint(parts[:-1])
 
     @property
     def bytes(self) -> int:

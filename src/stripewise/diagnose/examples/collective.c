@@ -1,4 +1,4 @@
-/* Every rank writes its block of one shared file in one collective call. */
+/* Every rank writes its block of one shared file in one collective call; MPI_File_read_at_all reads alike. */
 #include <mpi.h>
 
 int write_blocks(MPI_Comm comm, const char *path, const double *block, int count) {

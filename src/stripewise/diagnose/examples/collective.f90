@@ -1,4 +1,4 @@
-! Every rank writes its block of one shared file in one collective call.
+! Every rank writes its block of one shared file in one collective call; MPI_File_read_at_all reads alike.
 subroutine write_blocks(comm, path, block)
   use mpi_f08
   implicit none

@@ -1,4 +1,4 @@
-/* Every rank writes its block of one variable in one collective call. */
+/* Every rank writes its block of one variable in one collective call; nc_get_vara_double reads alike. */
 #include <netcdf.h>
 #include <netcdf_par.h>
 

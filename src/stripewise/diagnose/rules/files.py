@@ -168,10 +168,11 @@ def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
     seconds = 0.0
     for file in activity.files:
         opens = _opened(file).opens
-        # A collective open counts once in reports, once a rank in logs.
-        each = opens if activity.counts_opens_once else opens / max(1, file.ranks)
-        if each >= limits["reopens"] and not file.stands_for_several:
-            again[file.path] = opens - (1 if activity.counts_opens_once else file.ranks)
+        # A collective open counts once in reports, once a rank in logs; others count in each process.
+        together = activity.counts_opens_once and file.mpiio is not None
+        once = 1 if together else max(1, file.ranks, file.processes or 0)
+        if opens / once >= limits["reopens"] and not file.stands_for_several and not file.of_python:
+            again[file.path] = opens - once
             seconds += _meta(file) * again[file.path] / opens
     needed = limits["reopened_opens"] / (activity.job.ranks if activity.counts_opens_once else 1)
     if sum(again.values()) < needed:
@@ -197,15 +198,18 @@ def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
 )
 def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for many files with little data."""
-    counted = activity.counted
-    if counted.small < limits["small_files"] or counted.small < limits["small_files_share"] * counted.files:
+    # Of what Python reads to import its packages another finding tells.
+    imported = [file for file in activity.files if file.of_python]
+    small = activity.counted.small - sum(0 < file.bytes < 1 << 20 for file in imported)
+    files = activity.counted.files - len(imported)
+    if small < limits["small_files"] or small < limits["small_files_share"] * files:
         return
     share = activity.share(sum(_meta(file) for file in activity.files))
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"{counted.small:,} of {count_of(counted.files, 'file')} have less than 1 MiB",
-        {"small_files": counted.small, "files": counted.files, "folders": counted.folders},
+        f"{small:,} of {count_of(files, 'file')} have less than 1 MiB",
+        {"small_files": small, "files": files, "folders": activity.counted.folders},
         proposal=stripes(activity, [file for file in activity.files if _is_striped(file)], 1),
         share=share,
     )

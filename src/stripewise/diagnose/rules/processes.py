@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import PurePath
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from stripewise.observe.activity import Activity, Calls, FileActivity, ProcessAc
 from stripewise.sizes import count_of, format_size
 
 _SMALL_BINS = 4
-_PYTHON = (".py", ".pyc", ".so", ".pyd", ".pth")
 
 
 @rule(
@@ -164,12 +162,12 @@ def random_striped(activity: Activity, limits: Thresholds, kind: FindingKind) ->
 )
 def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for many calls on paths beside many modules of Python."""
-    modules = [file for file in activity.files if PurePath(file.path).suffix in _PYTHON]
+    modules = [file for file in activity.files if file.of_python]
     opened = sum(file.lower.opens for file in modules)
     # A report has failed opens among the calls on paths; a log counts opens that succeeded by file.
     processes = activity.processes
     calls = sum(one.path_calls for one in processes) if processes else activity.totals.posix.stats
-    others = [file for file in activity.files if PurePath(file.path).suffix not in _PYTHON]
+    others = [file for file in activity.files if not file.of_python]
     if opened < limits["import_files"] or calls < limits["import_calls"]:
         return
     if sum(file.lower.opens for file in others) > opened or calls < limits["import_ratio"] * opened:

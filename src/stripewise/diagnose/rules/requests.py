@@ -126,7 +126,7 @@ def split_collective(file: FileActivity, direction: str) -> tuple[float, float]:
         "Each request pays a fixed price for the system call, the network and the server, whatever its size.",
         "Read more at a time: larger buffers, collective reads, or data sieving for pieces close to each other.",
         ("P05", "P15"),
-        examples=("collective", "buffer"),
+        examples=("collective",),
     ),
     write=FindingKind(
         "small-writes",
@@ -143,10 +143,14 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
     paths: dict[str, float] = {}
     seconds = 0.0
     concerned: list[FileActivity] = []
+    beside = ""
     for file in activity.files:
         if (file.posix is None and file.mpiio is None) or _gathered_unseen(file, direction):
             continue
         own: Calls = getattr(file.lower, direction)
+        if file.of_python:
+            beside = " beside Python's packages" if own.bytes else beside
+            continue
         small = small_bytes(own)
         moved += own.bytes
         few += small
@@ -167,7 +171,7 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
         kind,
         weigh(activity, limits, share),
         f"{calls:,.0f} requests of at most 100 KiB (about {format_size(round(typical))} each) moved {few / moved:.0%} "
-        f"of the {format_size(moved)} {what}",
+        f"of the {format_size(moved)} {what}{beside}",
         {"small_requests": int(calls), "small_bytes": round(few), "bytes": int(moved), "shared_files": shared},
         top(paths),
         proposal=aggregation(activity, concerned, direction),
