@@ -116,6 +116,9 @@ def test_place_in_the_script_decides():
     assert verdicts("OMPI_MCA_fcoll=vulcan mpirun ./app\n", mpi="openmpi")[1, "fcoll"][0] == "live"
     twice = "export OMPI_MCA_fcoll=vulcan\nexport OMPI_MCA_fcoll=individual\nmpirun ./app\n"
     assert "line 2 sets it again" in verdicts(twice, mpi="openmpi")[1, "fcoll"][1]
+    overruled = "export OMPI_MCA_fcoll=dynamic\nmpirun --mca fcoll vulcan -np 4 ./a\n"
+    told = ("dead", "line 2 starts the program with another value")
+    assert verdicts(overruled, mpi="openmpi")[1, "fcoll"] == told
     between = "export OMPI_MCA_fcoll=vulcan\nmpirun ./a\nexport OMPI_MCA_fcoll=individual\nmpirun ./b\n"
     assert verdicts(between, mpi="openmpi")[1, "fcoll"][0] == "live"
 

@@ -277,6 +277,8 @@ class _ScriptReader(Interpreter):
                 self._mark(replace(one, line=value[0].line if value else line, variable="", bound=True)) for one in made
             ]
             groups[f"v:OMPI_MCA_{name}"] = tuple(marks)
+        for key in groups:
+            self.lose([mark for one in self.state.get(key) or () for mark in one.marks], line, "launch")
         hints = [text_of(value) for name, value in variables if name == "ROMIO_HINTS"]
         self._see(tuple(groups.items()), sure=sure, hints=hints)
 
@@ -628,6 +630,7 @@ class _ScriptReader(Interpreter):
                 f"line {number} writes the file anew before anything is started",
                 "write >> there, or keep one of them",
             ),
+            "launch": (f"line {number} starts the program with another value", "keep one of them"),
             "end": (f"line {number} ends the script before anything is started", "move it before that line"),
             "shell": (
                 "a shell of its own sets it, and ends before anything is started",
