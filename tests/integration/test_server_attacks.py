@@ -395,6 +395,18 @@ def test_the_requests_of_a_token_hold_up_no_others() -> None:
     asyncio.run(ask_all())
 
 
+def test_strangers_let_the_description_be_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked for it without end, and without a token, made all others wait for seconds."""
+    written: list[object] = []
+    monkeypatch.setattr("stripewise.desk.server.app._openapi", lambda app: written.append(app) or {"paths": {}})
+    with running(tmp_path) as found:
+        for packed in ("gzip", "identity"):
+            for _ in range(3):
+                answer = found.nobody.get("/openapi.json", headers={"Accept-Encoding": packed})
+                assert answer.json() == {"paths": {}} and answer.headers["vary"] == "Accept-Encoding"
+    assert len(written) <= 2
+
+
 def test_every_answer_has_the_security_headers(served: Running) -> None:
     for client in (served.operator, served.nobody):
         for path in ("/api/experiments", "/api/health", "/nowhere", "/login", "/openapi.json", "/api/events/x"):

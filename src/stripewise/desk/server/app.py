@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gzip
 import ipaddress
+import json
 import logging
 import os
 import signal
@@ -21,6 +24,8 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
 
 from stripewise import __version__
 from stripewise.desk.server import child as bounded
@@ -72,6 +77,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         description="Tunes the parallel I/O of MPI programs. Programs run as the user of the service.",
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
         lifespan=lifespan,
         # Validators of definitions may raise errors of ours, which have an envelope of their own.
         redirect_slashes=False,
@@ -90,6 +96,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     app.add_middleware(Turns, most=settings.burst)
     app.add_middleware(Guard, service=service, metrics=metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    _describe(app)
     return app
 
 
@@ -100,6 +107,22 @@ def _load_pages(service: Service) -> None:
     with contextlib.suppress(StripewiseError):
         for record in service.store.records(state="finished", limit=1, descending=True):
             experiment_page.figures(service, record.id)
+
+
+def _describe(app: FastAPI) -> None:
+    """Give the description of the API, which is written and compressed once: whoever has no token may ask for it."""
+
+    @functools.cache
+    def written(packed: bool) -> bytes:
+        text = json.dumps(app.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
+        return gzip.compress(text) if packed else text
+
+    async def describe(request: Request) -> Response:
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if packed else {})}
+        return Response(written(packed), media_type="application/json", headers=headers)
+
+    app.add_route("/openapi.json", describe, include_in_schema=False)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
