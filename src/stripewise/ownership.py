@@ -389,7 +389,8 @@ def checked_model(path: Path, noun: str = "model") -> Iterator[Path]:
     """
     named, folder = path.lstat(), path.absolute().parent.stat()
     follow = 0 if stat.S_ISLNK(named.st_mode) else os.O_NOFOLLOW
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | follow)
+    # Another user's pipe is not waited for.
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | follow)
     place = Path(f"/proc/self/fd/{opened}")
     try:
         about = os.fstat(opened)

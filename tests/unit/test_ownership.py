@@ -10,6 +10,8 @@ import resource
 import socket
 import stat
 import struct
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -120,6 +122,20 @@ def test_the_kernels_links_and_links_to_special_files_are_written(capfd: pytest.
     write_text(Path("/dev/stdout"), "to a stream\n")
     write_text(Path("/dev/null"), "gone\n")
     assert capfd.readouterr().out == "to a stream\n"
+
+
+def test_a_pipe_of_another_user_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    require(os.geteuid() == 0, "needs root: files of others")
+    pipe = tmp_path / "a.plan"
+    os.mkfifo(pipe)
+    os.chown(pipe, 12345, 12345)
+    freed = threading.Timer(10, lambda: os.open(pipe, os.O_RDWR))
+    freed.start()
+    begun = time.monotonic()
+    with pytest.raises(UserError, match=r"the plan .* belongs to user 12345"), checked_model(pipe, "plan"):
+        pass
+    freed.cancel()
+    assert time.monotonic() - begun < 9
 
 
 def test_in_a_container_nobody_owns_what_any_user_of_its_host_has_made(tmp_path: Path) -> None:
