@@ -117,6 +117,13 @@ def test_place_in_the_script_decides():
     twice = "export OMPI_MCA_fcoll=vulcan\nexport OMPI_MCA_fcoll=individual\nmpirun ./app\n"
     assert "line 2 sets it again" in verdicts(twice, mpi="openmpi")[1, "fcoll"][1]
     overruled = "export OMPI_MCA_fcoll=dynamic\nmpirun --mca fcoll vulcan -np 4 ./a\n"
+    alone = "export OMPI_MCA_fcoll=vulcan\nsrun {}./a\n"
+    for directive, option in (("#SBATCH --export=NONE\n", ""), ("", "--export=NONE ")):
+        text = "#!/bin/bash\n" + directive + alone.format(option)
+        ((_, judged),) = ((key, one) for key, one in verdicts(text, mpi="openmpi").items() if key[1] == "fcoll")
+        assert judged[0] == "cannot tell" and "srun passes no variable of the script on" in judged[1]
+    again = "#!/bin/bash\n#SBATCH --export=NONE\nunset SLURM_EXPORT_ENV\n" + alone.format("")
+    assert verdicts(again, mpi="openmpi")[4, "fcoll"][0] == "live"
     told = ("dead", "line 2 starts the program with another value")
     assert verdicts(overruled, mpi="openmpi")[1, "fcoll"] == told
     between = "export OMPI_MCA_fcoll=vulcan\nmpirun ./a\nexport OMPI_MCA_fcoll=individual\nmpirun ./b\n"

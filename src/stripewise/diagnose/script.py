@@ -115,6 +115,11 @@ def _read_pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
     return found
 
 
+_NOTHING_EXPORTED = re.compile(r"#SBATCH\s+--export[=\s]NONE\b")
+_EXPORT_AGAIN = "SLURM_EXPORT_ENV"
+"""The variable by which the option of a job reaches its calls of srun; scripts that know it unset it."""
+
+
 class _ScriptReader(Interpreter):
     """Collects the settings of a script, and what programs find of them."""
 
@@ -144,6 +149,9 @@ class _ScriptReader(Interpreter):
         self._hints_seen: tuple[int, str] | None = None
         self._nested: list[_ScriptReader] = []
         self._included = ""
+        self._keeping_back = 0
+        """The line with the option by which srun passes no variable of the script on."""
+        self._by_srun = False
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -153,6 +161,8 @@ class _ScriptReader(Interpreter):
             for name, value in read_directive(raw, number):
                 self._facts.read_variable(name, text_of(value), number, always=True)
                 self.set_variable(name, [Alternative(value)], number, exported=True)
+            if _NOTHING_EXPORTED.match(raw) and _EXPORT_AGAIN not in self._text:
+                self._keeping_back = number
         self.run(self.parse(self._text, 1))
         if not self._launches:
             # Who reads this script, or what it starts under another name, finds what is set at its end.
@@ -250,6 +260,9 @@ class _ScriptReader(Interpreter):
             return
         launch = Launch() if first in STARTS_NOTHING else read_launch(words)
         self._facts.read_command(texts, launch, line, always=always)
+        if base_name(launch.launcher) == "srun":
+            self._by_srun = True
+            self._keeping_back = line if "--export=NONE" in texts else self._keeping_back
         if first in ("cp", "mv") or (first == "ln" and len(words) > 2):
             self._copy(texts)
         self._read_layouts(words, texts, line)
@@ -592,6 +605,11 @@ class _ScriptReader(Interpreter):
             return setting
         if mark in self._uncalled:
             return replace(setting, unsure=self._uncalled[mark])
+        if mark in self._seen and self._by_srun and self._keeping_back and setting.variable and not setting.bound:
+            told = (
+                f"by --export=NONE in line {self._number(self._keeping_back)}, srun passes no variable of the script on"
+            )
+            return replace(setting, unsure=told)
         if mark in self._seen:
             return replace(setting, partly=mark not in reached and setting.form != "commands" and self._starts)
         if mark in self._left:
