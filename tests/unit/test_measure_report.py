@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from stripewise.diagnose.site import diagnose
 from stripewise.errors import StripewiseError, UserError
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.journal import learned_lines
@@ -101,6 +102,20 @@ def test_of_thousands_of_files_one_that_is_known_tells_the_workload():
     data = {**data, "files": [together, *({**own, "path": f"/f{rank}"} for rank in range(4))]}
     workload = workload_of(activity_of(parse_report(data), "report.json"))
     assert (workload.file_per_process, workload.driver, workload.file_size) == (True, "UFS:", 8 << 20)
+
+
+def test_calls_on_streams_are_no_requests_to_the_file_system():
+    # strace counted 2,453 writes of 4 KiB, where the program made 1,500,001 calls.
+    activity = activity_of(report("r_streams"), "report.json")
+    (table,) = (file for file in activity.files if file.path == "/scratch/d.csv")
+    assert table.posix is None and table.stdio is not None and table.stdio.write.count == 1_500_001
+    found = {one.code for one in diagnose(activity).findings}
+    assert "stdio" in found and not {"small-writes", "small-reads"} & found
+
+
+def test_a_job_has_the_name_of_its_script():
+    assert activity_of(report("r_streams"), "report.json").job.name == "R"
+    assert activity_of(report("romio_patterns", "tile"), "report.json").job.name == "stripewise-kernel"
 
 
 def test_reads_and_writes():

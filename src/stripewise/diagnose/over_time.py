@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -137,7 +136,7 @@ class OverTime:
                 cost.meta_seconds += level.meta_seconds
         job, rate = activity.job, activity.bandwidth
         if job.started and rate and activity.bytes:
-            name = PurePath(job.executable.split(" ")[0]).name or "unknown"
+            name = job.name or "unknown"
             alike = (job.ranks, int(math.log(activity.bytes, _ALIKE)))
             self._jobs.setdefault(name, {}).setdefault(alike, []).append((job.started, math.log(rate)))
 

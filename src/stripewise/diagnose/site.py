@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from statistics import median
 from typing import Any, TextIO
 
@@ -229,7 +229,7 @@ def row_of(diagnosis: Diagnosis) -> JobRow:
     meta = sum(file.upper.meta_seconds for file in activity.files)
     return JobRow(
         source=activity.source,
-        executable=PurePath(activity.job.executable.split(" ")[0]).name,
+        executable=activity.job.name,
         ranks=activity.job.ranks,
         files=activity.counted.files,
         elapsed=activity.job.elapsed,

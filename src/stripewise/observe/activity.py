@@ -580,10 +580,11 @@ class ActivityJob(_ActivityPart):
     """The job; seconds. ``started`` counts from 1970.
 
     ``interface`` is ``posix`` where the runtime watched a program without MPI. ``ranks_seen`` are those that the
-    source holds, where some are missing.
+    source holds, where some are missing. ``script`` is what an interpreter ran.
     """
 
     executable: Name = ""
+    script: Name = ""
     identifier: Name = ""
     ranks: int = Field(default=1, ge=1)
     nodes: int | None = None
@@ -593,6 +594,11 @@ class ActivityJob(_ActivityPart):
     mpi_io: str | None = None
     interface: Literal["posix"] | None = None
     ranks_seen: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the script, or else that of the executable, without its folder; empty where none is known."""
+        return self.script or PurePath(self.executable.split(" ")[0]).name
 
 
 class Moved(_ActivityPart):

@@ -167,6 +167,18 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
     return found
 
 
+def _script(report: Report) -> str:
+    """The script that the job's executable ran; empty where it ran none, or several."""
+    found = {one.script for one in report.processes if one.executable == report.job.executable}
+    return found.pop() or "" if len(found) == 1 else ""
+
+
+def _through_streams(file: FileReport) -> bool:
+    """Whether all data went through streams of C, whose calls are no requests: the library gathers them."""
+    moved = [name for name, op in file.operations.items() if op.bytes and name.split("_")[0] in _MOVING]
+    return bool(moved) and all(name.endswith("_stream") for name in moved)
+
+
 def _file(file: FileReport, interface: str | None) -> FileActivity:
     others = {name: op for name, op in file.operations.items() if name.split("_")[0] not in _MOVING}
     syncs = file.operations.get("sync")
@@ -202,7 +214,7 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         if size and read.bytes > size:
             # However the reads lie, what is beyond the size of the file was read more than once.
             program = program.model_copy(update={"read": read.model_copy(update={"extent": size})})
-        return seen(posix=program)
+        return seen(stdio=program) if _through_streams(file) else seen(posix=program)
     return seen(
         mpiio=program,
         posix=Level(read=_from_posix(made.read), write=_from_posix(made.write))
@@ -321,6 +333,8 @@ def _process(one: ReportedProcess) -> ProcessActivity:
 def _list_unseen(report: Report) -> list[str]:
     several = any(file.path == OTHER_FILES for file in (*report.files, *report.posix_files))
     others = [f"{OTHER_FILES} is one record of many: there are more files than are counted here"] if several else []
+    if any(file.path.endswith(("/*.py", "/*.pyc")) for file in (*report.files, *report.posix_files)):
+        others.append("the modules of a Python package count as one file")
     if report.job.interface:
         return [*others, _UNSEEN_OFFSETS, *_UNSEEN_POSIX]
     balance = [] if _loads(report) else [_UNSEEN_RANKS]
@@ -414,6 +428,7 @@ def activity_of(report: Report, source: str) -> Activity:
         version=str(report.version),
         job=ActivityJob(
             executable=report.job.executable,
+            script=_script(report),
             ranks=report.job.ranks,
             nodes=report.job.nodes,
             elapsed=report.job.elapsed,
@@ -441,6 +456,7 @@ def activity_of(report: Report, source: str) -> Activity:
         programs=[one.name for one in report.programs],
         totals=ActivityTotals(
             mpiio=sum_of([file.mpiio for file in files if file.mpiio]),
+            stdio=sum_of([file.stdio for file in files if file.stdio]),
             posix=_with_paths(
                 sum_of([file.posix for file in files if file.posix]),
                 sum(calls.count for name, calls in paths if name in ("stat", "list")),

@@ -321,7 +321,7 @@ def _print_found(
 
 def _print_one(found: Diagnosis, plan: Path | None, ceiling: str) -> None:
     activity, job = found.activity, found.activity.job
-    name = PurePath(job.executable.split(" ")[0]).name or PurePath(activity.source).name
+    name = job.name or PurePath(activity.source).name
     seconds = activity.io_time
     time = "the time in I/O is not known" if seconds is None else f"I/O took {duration(seconds)}"
     run = f", {duration(job.elapsed)}" if job.elapsed else ""
