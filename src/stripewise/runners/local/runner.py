@@ -38,6 +38,9 @@ from stripewise.runners.program_runner import Assembled, ProgramRunner, Surround
 from stripewise.runners.setup_lines import find_shell, write_script
 from stripewise.trial import State
 
+_MOST_AGAIN = 2
+"""How often a run during which this process was stopped is made again."""
+
 
 class LocalRun:
     """A planned run, from its folder to its outcome.
@@ -265,7 +268,7 @@ class LocalRunner(ProgramRunner):
         self.guard = OrphanGuard()
         self._ended: queue.Queue[tuple[LocalRun, Outcome | StripewiseError]] = queue.Queue()
         self._under_way: dict[int, LocalRun] = {}
-        self._made_again: dict[int, str] = {}
+        self._made_again: dict[int, tuple[str, ...]] = {}
 
     def start(self, launch: Launch) -> None:
         """Begin a run; see :class:`Runner`."""
@@ -302,16 +305,17 @@ class LocalRunner(ProgramRunner):
             del self._under_way[run.launch.number]
             if isinstance(ended, StripewiseError):
                 raise ended
-            again = self._made_again.pop(run.launch.number, "")
-            if (seconds := run.late) and not again:
+            again = self._made_again.pop(run.launch.number, ())
+            if (seconds := run.late) and len(again) < _MOST_AGAIN:
                 said = f"stripewise was stopped for {seconds:.1f} s while it ran, so its time said nothing: made again"
                 LocalRunner.start(self, run.launch)  # a subclass has placed it
-                self._made_again[run.launch.number] = said
+                self._made_again[run.launch.number] = (*again, said)
                 continue
             if seconds:
-                ended = replace(ended, state=State.FAILED, reason="stripewise was stopped while it ran, twice")
+                reason = f"stripewise was stopped while it ran, each of {len(again) + 1} times"
+                ended = replace(ended, state=State.FAILED, reason=reason)
             if again:
-                ended = replace(ended, facts=ended.facts.with_(notes=[again, *ended.facts.notes]))
+                ended = replace(ended, facts=ended.facts.with_(notes=[*again, *ended.facts.notes]))
             outcomes.append(ended)
         return outcomes
 

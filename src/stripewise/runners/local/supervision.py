@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import subprocess
 import threading
 import time
@@ -31,27 +32,28 @@ _SHARE_LATE = 0.01
 class Pauses(threading.Thread):
     """Adds up the seconds for which this process was stopped: by Ctrl-Z, or as its job or its container was suspended.
 
-    A thread that wakes up late says so, unless this process computed or waited for a processor meanwhile: on a busy
-    machine all programs wait alike. Nothing is noticed where the kernel does not say who waited.
+    A thread that wakes up late says so, unless this process computed, waited for a processor or fetched its own pages
+    from the disk meanwhile: on a busy machine all programs wait alike. Nothing is noticed where the kernel does not say
+    who waited.
     """
 
     def __init__(self) -> None:
         super().__init__(name="stripewise-pauses", daemon=True)
         self._end = threading.Event()
-        self._seen = count_waits(), time.process_time(), time.monotonic()
+        self._seen = Look.take()
         self.seconds = 0.0
 
     def run(self) -> None:
         """Look twice a second."""
         ended = False
         while not ended:
-            waits, worked, begin = self._seen
-            ended = self._end.wait(begin + _BEAT - time.monotonic())
-            late = time.monotonic() - begin - _BEAT
+            due = self._seen.at + _BEAT
+            ended = self._end.wait(due - time.monotonic())
+            late = time.monotonic() - due
             if late > _LEAST_LATE:
-                self.seconds += max(0.0, unexplained(late, worked, waits))
+                self.seconds += max(0.0, self._seen.unexplained(late))
             if not ended:
-                self._seen = count_waits(), time.process_time(), time.monotonic()
+                self._seen = Look.take()
 
     def end(self) -> float:
         """Give the seconds so far, and look no longer."""
@@ -70,10 +72,28 @@ def count_waits() -> dict[str, int]:
     return waits
 
 
-def unexplained(late: float, worked: float, waits: Mapping[str, int]) -> float:
-    """Give the part of a delay in which this process neither computed nor waited for a processor."""
-    waited = sum(max(0, now - waits.get(thread, 0)) for thread, now in count_waits().items())
-    return late - (time.process_time() - worked) - waited / 1e9 if waits else 0.0
+@dataclass(frozen=True)
+class Look:
+    """What explains that this process wakes up late, as it was at a time; seconds."""
+
+    at: float
+    worked: float
+    waits: Mapping[str, int]
+    fetched: int
+
+    @classmethod
+    def take(cls) -> Look:
+        """Look now."""
+        fetched = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+        return cls(time.monotonic(), time.process_time(), count_waits(), fetched)
+
+    def unexplained(self, late: float) -> float:
+        """Give the part of a delay since then that nothing explains: this process was stopped."""
+        now = Look.take()
+        if not self.waits or now.fetched > self.fetched:
+            return 0.0
+        waited = sum(max(0, waits - self.waits.get(thread, 0)) for thread, waits in now.waits.items())
+        return late - (now.worked - self.worked) - waited / 1e9
 
 
 class Keeper(threading.Thread):
