@@ -83,7 +83,7 @@ def conclusion_of(pairs: Sequence[Pair], objective: Objective, rule: Confirmatio
     if decision is Decision.PROVEN and same is not None and not same.passed:
         decision = Decision.INVALID
     shift = find_shift([(pair.default, pair.candidate) for pair in complete], objective.maximize)
-    if decision is Decision.PROVEN and shift is not None and shift.steady is not None and shift.steady <= 1:
+    if decision is Decision.PROVEN and shift is not None and shift.takes_the_gain:
         decision = Decision.SHIFTED
     decided = decision in (Decision.PROVEN, Decision.BROKEN, Decision.SHIFTED)
     more = None if decided else more_pairs(verdict.speedup, complete, objective, rule)

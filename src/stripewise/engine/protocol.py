@@ -23,7 +23,7 @@ from stripewise.sizes import format_size
 from stripewise.trial import Run, State
 
 _FEWEST = 4
-_LEVEL = 0.05
+_LEVEL, _SURE_LEVEL = 0.05, 0.01
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,18 @@ class Shift:
         How many times longer they took.
     steady : float or None
         Times as fast as the default, each after a run of its own kind; None where the order of the runs shows neither.
+    p : float
+        Two-sided, as of :class:`CarryOver`.
     """
 
     ratio: float
     steady: float | None
+    p: float
+
+    @property
+    def takes_the_gain(self) -> bool:
+        """Whether the gain is only what the next run pays for, by a test at 1%: at 5%, real gains were lost as well."""
+        return self.steady is not None and self.steady <= 1 and self.p < _SURE_LEVEL
 
     @property
     def says(self) -> str:
@@ -119,7 +127,7 @@ def find_shift(pairs: Sequence[tuple[Run | None, Run | None]], maximize: bool) -
         return None
     own = cells[0, False], cells[1, True]
     steady = math.exp(statistics.median(own[0]) - statistics.median(own[1])) if all(own) else None
-    return Shift(found.ratio, steady)
+    return Shift(found.ratio, steady, found.p)
 
 
 _LEAST_SECONDS = 10.0
