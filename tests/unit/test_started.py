@@ -137,6 +137,14 @@ def test_what_is_not_certain_is_remarked(line: str, remark: str) -> None:
     assert any(remark in one for one in read(line).remarks), read(line).remarks
 
 
+def test_a_subcommand_is_no_program_of_that_name() -> None:
+    found = understand(["samtools", "sort", "a"], Files(executable={"samtools", "sort", "/opt/app"}.__contains__))
+    assert shown(found) == [("samtools sort a", "")]
+    assert found.remarks == ("samtools is read as the program, not as a wrapper of sort",)
+    behind = understand(["unknown", "/opt/app", "a"], Files(executable={"unknown", "/opt/app"}.__contains__))
+    assert shown(behind) == [("/opt/app a", "")]
+
+
 def test_a_launcher_behind_a_launcher_multiplies_the_ranks() -> None:
     assert shown(read("srun -n 2 mpirun -np 4 ./app")) == [("./app", 8)]
 

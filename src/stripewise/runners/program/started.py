@@ -399,10 +399,13 @@ class _Sight:
                 self.remarks.append(f"{words[0]} is read as the program, not as a wrapper of {rest[0]}")
             return plain
         script = name.endswith((".sh", ".bash")) and (rest[0].startswith("./") or _SUFFIX.search(rest[0]))
-        if self.files.executable(rest[0]) or family(rest[0]) in _KNOWN or _WRAPPER.search(name) or script:
+        # A bare word may be a subcommand, as of "samtools sort", whatever else is called so.
+        bare = "/" not in rest[0] and self.files.executable(rest[0])
+        named = not bare and self.files.executable(rest[0])
+        if named or family(rest[0]) in _KNOWN or _WRAPPER.search(name) or script:
             self.remarks.append(f"{words[0]} is not known, and read as a wrapper of {rest[0]}")
             return self.look_behind(rest, wrapped, depth + 1)
-        if not _SUFFIX.search(rest[0]) and (rest[0].startswith("./") or name.endswith((".sh", ".bash"))):
+        if bare or (not _SUFFIX.search(rest[0]) and (rest[0].startswith("./") or name.endswith((".sh", ".bash")))):
             self.remarks.append(f"{words[0]} is read as the program, not as a wrapper of {rest[0]}")
         return plain
 
