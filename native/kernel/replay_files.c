@@ -123,7 +123,7 @@ static void delete_files(const struct replay *replay, bool inputs) {
 
 /* ---- the folder ---- */
 
-/* Another user could put links into a folder of theirs, and a group into one that it can write. */
+/* Another user could put links into a folder of theirs. */
 static int open_folder(const struct replay *replay) {
     const char *name = replay->options.directory;
     const int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -132,8 +132,6 @@ static int open_folder(const struct replay *replay) {
         replay_die("cannot open the folder %s: %s", name, strerror(errno));
     if (status.st_uid != geteuid())
         replay_die("the folder %s belongs to another user: name one of your own", name);
-    if (status.st_mode & (S_IWGRP | S_IWOTH))
-        (void)fchmod(folder, status.st_mode & 07777 & ~(mode_t)(S_IWGRP | S_IWOTH));
     return folder;
 }
 
@@ -157,17 +155,36 @@ static bool is_marked(int folder) {
     return fstatat(folder, SW_REPLAY_MARK, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
 }
 
+/* A group could put links into a folder that it can write: it gets its right back in the end. */
+static mode_t given;
+
+static void keep_others_out(int folder) {
+    struct stat status;
+    if (fstat(folder, &status) == 0 && status.st_mode & (S_IWGRP | S_IWOTH)) {
+        given = status.st_mode & 07777;
+        (void)fchmod(folder, given & ~(mode_t)(S_IWGRP | S_IWOTH));
+    }
+}
+
+static void give_rights_back(int folder) {
+    if (given != 0)
+        (void)fchmod(folder, given);
+}
+
 void replay_claim(const struct replay *replay) {
     if (replay->rank == 0) {
         if (mkdir(replay->options.directory, 0755) != 0 && errno != EEXIST)
             replay_die("cannot make the folder %s: %s", replay->options.directory, strerror(errno));
         const int folder = open_folder(replay);
+        keep_others_out(folder);
         if (!is_marked(folder)) {
-            if (!is_bare(replay, folder))
+            if (!is_bare(replay, folder)) {
+                give_rights_back(folder);
                 replay_die(
                     "the folder %s holds files that no replay made, and a replay overwrites and deletes "
                     "files: name an empty folder, or one that does not exist",
                     replay->options.directory);
+            }
             const int mark = openat(folder, SW_REPLAY_MARK, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
             if (mark < 0 || close(mark) != 0)
                 replay_die("cannot write into the folder %s: %s", replay->options.directory, strerror(errno));
@@ -177,11 +194,12 @@ void replay_claim(const struct replay *replay) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Takes the mark away, so that an empty folder is left. */
+/* Takes the mark away, so that the folder is left empty and as it was. */
 static void give_back(const struct replay *replay) {
     const int folder = open_folder(replay);
     if (is_bare(replay, folder) && unlinkat(folder, SW_REPLAY_MARK, 0) != 0 && errno != ENOENT)
         replay_die("cannot delete %s/" SW_REPLAY_MARK ": %s", replay->options.directory, strerror(errno));
+    give_rights_back(folder);
     close(folder);
 }
 

@@ -263,11 +263,13 @@ def test_a_replay_touches_no_file_that_no_replay_made(bench: Bench, tmp_path: Pa
     folder.mkdir()
     (folder / "mine").write_text("data of years")
     (folder / "found").write_text("more")
+    folder.chmod(0o775)
     hostile = sealed("/none", "input 3 /none/found")
     for options in ((), ("--only", "prepare"), ("--only", "calls"), ("--only", "clean")):
         refused = replay(hostile, *options)
         assert refused.code != 0 and "files that no replay made" in refused.stderr
         assert sorted(path.name for path in folder.iterdir()) == ["found", "mine"]
+        assert folder.stat().st_mode & 0o777 == 0o775, "a team could not write into its folder any more"
         assert (folder / "mine").read_text() == "data of years" and (folder / "found").read_text() == "more"
     for own in folder.iterdir():
         own.unlink()
@@ -280,7 +282,9 @@ def test_a_replay_touches_no_file_that_no_replay_made(bench: Bench, tmp_path: Pa
     assert replay(hostile, "--keep").code == 0
     assert folder.stat().st_mode & 0o777 == 0o755, "others could put links under the names of its files"
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == {REPLAY_MARK: 0, "mine": 4, "found": 3}
+    folder.chmod(0o775)
     assert replay(hostile).code == 0 and list(folder.iterdir()) == []
+    assert folder.stat().st_mode & 0o777 == 0o775
     if os.geteuid() == 0:
         os.chown(folder, 1, 1)
         other = replay(hostile)

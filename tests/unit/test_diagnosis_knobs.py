@@ -122,8 +122,15 @@ def test_place_in_the_script_decides():
         text = "#!/bin/bash\n" + directive + alone.format(option)
         ((_, judged),) = ((key, one) for key, one in verdicts(text, mpi="openmpi").items() if key[1] == "fcoll")
         assert judged[0] == "cannot tell" and "srun passes no variable of the script on" in judged[1]
-    again = "#!/bin/bash\n#SBATCH --export=NONE\nunset SLURM_EXPORT_ENV\n" + alone.format("")
-    assert verdicts(again, mpi="openmpi")[4, "fcoll"][0] == "live"
+    job = "#!/bin/bash\n#SBATCH --export=NONE\n"
+    for passed_on in (
+        f"{job}unset SLURM_EXPORT_ENV\n{alone.format('')}",
+        f"{job}export SRUN_EXPORT_ENV=ALL\n{alone.format('')}",
+        f"{job}\n{alone.format('--export=ALL ')}",
+        f"{job}\n{alone.format('hostname; mpirun ')}",
+        f"#!/bin/bash\n\n\n{alone.format('--export=NONE hostname; srun ')}",
+    ):
+        assert verdicts(passed_on, mpi="openmpi")[4, "fcoll"][0] == "live", passed_on
     told = ("dead", "line 2 starts the program with another value")
     assert verdicts(overruled, mpi="openmpi")[1, "fcoll"] == told
     between = "export OMPI_MCA_fcoll=vulcan\nmpirun ./a\nexport OMPI_MCA_fcoll=individual\nmpirun ./b\n"

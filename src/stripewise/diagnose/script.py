@@ -116,8 +116,8 @@ def _read_pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
 
 
 _NOTHING_EXPORTED = re.compile(r"#SBATCH\s+--export[=\s]NONE\b")
-_EXPORT_AGAIN = "SLURM_EXPORT_ENV"
-"""The variable by which the option of a job reaches its calls of srun; scripts that know it unset it."""
+_EXPORT_AGAIN = re.compile(r"\bS(LURM|RUN)_EXPORT_ENV\b")
+"""The variables by which the option of a job reaches its calls of srun; scripts that know them change that."""
 
 
 class _ScriptReader(Interpreter):
@@ -150,8 +150,11 @@ class _ScriptReader(Interpreter):
         self._nested: list[_ScriptReader] = []
         self._included = ""
         self._keeping_back = 0
-        """The line with the option by which srun passes no variable of the script on."""
-        self._by_srun = False
+        """The line with the option of the job by which srun passes no variable of the script on."""
+        self._kept_back = 0
+        """The line with the option where it acted."""
+        self._passed_on = False
+        """Whether a launcher passed them on."""
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -161,7 +164,7 @@ class _ScriptReader(Interpreter):
             for name, value in read_directive(raw, number):
                 self._facts.read_variable(name, text_of(value), number, always=True)
                 self.set_variable(name, [Alternative(value)], number, exported=True)
-            if _NOTHING_EXPORTED.match(raw) and _EXPORT_AGAIN not in self._text:
+            if _NOTHING_EXPORTED.match(raw) and not _EXPORT_AGAIN.search(self._text):
                 self._keeping_back = number
         self.run(self.parse(self._text, 1))
         if not self._launches:
@@ -260,9 +263,8 @@ class _ScriptReader(Interpreter):
             return
         launch = Launch() if first in STARTS_NOTHING else read_launch(words)
         self._facts.read_command(texts, launch, line, always=always)
-        if base_name(launch.launcher) == "srun":
-            self._by_srun = True
-            self._keeping_back = line if "--export=NONE" in texts else self._keeping_back
+        if launch.launcher:
+            self._read_export(texts, line, by_srun=base_name(launch.launcher) == "srun")
         if first in ("cp", "mv") or (first == "ln" and len(words) > 2):
             self._copy(texts)
         self._read_layouts(words, texts, line)
@@ -294,6 +296,18 @@ class _ScriptReader(Interpreter):
             self.lose([mark for one in self.state.get(key) or () for mark in one.marks], line, "launch")
         hints = [text_of(value) for name, value in variables if name == "ROMIO_HINTS"]
         self._see(tuple(groups.items()), sure=sure, hints=hints)
+
+    def _read_export(self, texts: Sequence[str], line: int, *, by_srun: bool) -> None:
+        """Note whether a launch passes the variables of the script on."""
+        own = next((place for place, word in enumerate(texts) if re.match("--export(=|$)", word)), None)
+        if own is not None:
+            kept = line if "--export=NONE" in texts or texts[own + 1 : own + 2] == ["NONE"] else 0
+        else:
+            kept = self._keeping_back
+        if by_srun and kept:
+            self._kept_back = kept
+        else:
+            self._passed_on = True
 
     def _set_as_csh(self, first: str, words: Sequence[Value], line: int) -> None:
         if first == "unsetenv":
@@ -605,10 +619,9 @@ class _ScriptReader(Interpreter):
             return setting
         if mark in self._uncalled:
             return replace(setting, unsure=self._uncalled[mark])
-        if mark in self._seen and self._by_srun and self._keeping_back and setting.variable and not setting.bound:
-            told = (
-                f"by --export=NONE in line {self._number(self._keeping_back)}, srun passes no variable of the script on"
-            )
+        kept_back = self._kept_back and not self._passed_on and setting.variable and not setting.bound
+        if mark in self._seen and kept_back:
+            told = f"by --export=NONE in line {self._number(self._kept_back)}, srun passes no variable of the script on"
             return replace(setting, unsure=told)
         if mark in self._seen:
             return replace(setting, partly=mark not in reached and setting.form != "commands" and self._starts)
