@@ -93,9 +93,16 @@ void *make_mapped(const char *kind, size_t size, size_t needed) {
     return made;
 }
 
-static struct part *make_part(void) {
+static uint64_t began, began_real;
+
+void begin_process(void) {
     struct timespec real;
-    uint64_t start = now();
+    began = now();
+    clock_gettime(CLOCK_REALTIME, &real);
+    began_real = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
+}
+
+static struct part *make_part(void) {
     struct part *made = make_mapped("", sizeof *made, offsetof(struct part, files[1]));
     if (!made)
         return NULL;
@@ -105,9 +112,8 @@ static struct part *make_part(void) {
     made->parent = (int32_t)getppid();
     made->rank = rank;
     made->ranks = ranks;
-    clock_gettime(CLOCK_REALTIME, &real);
-    made->real = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
-    made->start = start;
+    made->real = began_real;
+    made->start = began;
     gethostname(made->host, sizeof made->host - 1);
     ssize_t size = readlink("/proc/self/exe", made->executable, sizeof made->executable - 1);
     made->executable[size > 0 ? size : 0] = '\0';

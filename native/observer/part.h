@@ -121,6 +121,9 @@ extern atomic_bool broken; /* the part cannot be made */
 /* This thread is within the library: what it calls of the C library is not the program's. */
 extern _Thread_local bool inside __attribute__((tls_model("initial-exec")));
 
+/* This process begins: its time counts from here, not from its first call on a file. */
+void begin_process(void);
+
 /* The decimal digits of an amount, without a zero byte at the end. */
 size_t decimal(char *to, uint64_t amount);
 

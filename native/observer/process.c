@@ -22,6 +22,7 @@ static void in_child(void) {
     leave_part();
     leave_calls();
     self = getpid();
+    begin_process();
     forget_all(0, DESCRIPTORS);
 }
 
@@ -66,6 +67,7 @@ __attribute__((constructor)) static void begin(void) {
     ranks = number((const char *[]){torchrun ? "WORLD_SIZE" : "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                     "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "WORLD_SIZE", NULL});
     start_clock();
+    begin_process();
     find_runtime();
     read_layouts_told();
     begin_places();

@@ -560,13 +560,15 @@ def test_time_in_fflush_is_time_of_writing(observe: Observe, observer: Path, tmp
         "int fflush_unlocked(FILE *);\nint fflush(FILE *f) { usleep(50000); return fflush_unlocked(f); }"
     )
     text = (
-        '#include <stdio.h>\nint main(void) { FILE *f = fopen("a", "w"); fputs("12", f); fflush(f); return fclose(f); }'
+        '#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(200000); FILE *f = fopen("a", "w"); '
+        'fputs("12", f); fflush(f); return fclose(f); }'
     )
     (tmp_path / "program.c").write_text(text)
     checked(["cc", "-shared", "-fPIC", "-o", tmp_path / "slow.so", tmp_path / "slow.c"])
     checked(["cc", "-o", tmp_path / "program", tmp_path / "program.c"])
     report = observe(str(tmp_path / "program"), "", LD_PRELOAD=f"{observer}:{tmp_path}/slow.so")
     assert counts(report, "a")["write_stream"] == (1, 2) and report.job.io_time >= 0.05
+    assert report.job.elapsed >= 0.25, "the program begins before its first call on a file"
 
 
 def test_a_full_disk_does_not_end_the_program(observer: Path, tmp_path: Path) -> None:
