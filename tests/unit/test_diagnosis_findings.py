@@ -80,6 +80,11 @@ def modules(path_calls: int) -> dict[str, Any]:
     }
 
 
+def test_more_calls_on_paths_than_imports_make_are_not_those_of_imports() -> None:
+    # As of a program that asks SQLite for 20,000 rows, each of which looks for a journal.
+    assert "import-storm" not in codes(activity(**modules(40_444)))
+
+
 def step(written: list[int]) -> Activity:
     loads = {"source": "report", "read": [8 * MIB] * len(written), "written": written, "seconds": [1.0] * len(written)}
     one = activity(posix(write=calls(100, MIB)), ranks=len(written))

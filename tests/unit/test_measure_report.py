@@ -113,8 +113,12 @@ def test_calls_on_streams_are_no_requests_to_the_file_system():
     assert "stdio" in found and not {"small-writes", "small-reads"} & found
 
 
-def test_a_job_has_the_name_of_its_script():
+def test_a_job_has_the_name_of_its_program_and_not_of_a_shell_or_interpreter():
     assert activity_of(report("r_streams"), "report.json").job.name == "R"
+    program = recorded("r_streams")["default"]
+    program["job"]["executable"] = "/usr/bin/python3.11"
+    program["processes"] = [{**program["processes"][0], "executable": "/usr/bin/python3.11", "script": "app.py"}]
+    assert activity_of(parse_report(program), "report.json").job.name == "app.py"
     assert activity_of(report("romio_patterns", "tile"), "report.json").job.name == "stripewise-kernel"
 
 

@@ -580,11 +580,12 @@ class ActivityJob(_ActivityPart):
     """The job; seconds. ``started`` counts from 1970.
 
     ``interface`` is ``posix`` where the runtime watched a program without MPI. ``ranks_seen`` are those that the
-    source holds, where some are missing. ``script`` is what an interpreter ran.
+    source holds, where some are missing. ``program`` is its name, where the source tells
+    it apart from interpreters and shells.
     """
 
     executable: Name = ""
-    script: Name = ""
+    program: Name = ""
     identifier: Name = ""
     ranks: int = Field(default=1, ge=1)
     nodes: int | None = None
@@ -597,8 +598,8 @@ class ActivityJob(_ActivityPart):
 
     @property
     def name(self) -> str:
-        """The name of the script, or else that of the executable, without its folder; empty where none is known."""
-        return self.script or PurePath(self.executable.split(" ")[0]).name
+        """The name of the program, or else that of the executable, without its folder; empty where none is known."""
+        return self.program or PurePath(self.executable.split(" ")[0]).name
 
 
 class Moved(_ActivityPart):

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import Any, Literal
 
 from stripewise.catalogue.filesystems import of_role
@@ -51,6 +52,7 @@ _MIXED = 0.1
 """Part of a direction's bytes in files with both, from which its time from open to close says little."""
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "busybox"})
 _MOVING = ("read", "write", "iread", "iwrite")
 _WITHOUT_REQUEST = (*_MOVING, "seek", "map", "advise")
 """First words of operations that move data, or that ask the file system for nothing."""
@@ -167,10 +169,13 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
     return found
 
 
-def _script(report: Report) -> str:
-    """The script that the job's executable ran; empty where it ran none, or several."""
-    found = {one.script for one in report.processes if one.executable == report.job.executable}
-    return found.pop() or "" if len(found) == 1 else ""
+def _program(report: Report) -> str:
+    """The name of the program, which a shell may only start."""
+    name = PurePath(report.job.executable).name
+    if report.programs and name in _SHELLS:
+        return max(report.programs, key=lambda one: one.io_time or 0.0).name
+    scripts = {one.script for one in report.processes if one.executable == report.job.executable}
+    return (scripts.pop() if len(scripts) == 1 else "") or name
 
 
 def _through_streams(file: FileReport) -> bool:
@@ -428,7 +433,7 @@ def activity_of(report: Report, source: str) -> Activity:
         version=str(report.version),
         job=ActivityJob(
             executable=report.job.executable,
-            script=_script(report),
+            program=_program(report),
             ranks=report.job.ranks,
             nodes=report.job.nodes,
             elapsed=report.job.elapsed,

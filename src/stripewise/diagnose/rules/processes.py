@@ -158,6 +158,7 @@ def random_striped(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         "import_files": Limit(40, "count", "modules of Python that were opened"),
         "import_calls": Limit(250, "count", "stats, failed opens and listings"),
         "import_ratio": Limit(2.0, "ratio", "calls on paths to opened modules"),
+        "import_most": Limit(60.0, "ratio", "the same, at most"),
     },
 )
 def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -170,7 +171,9 @@ def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     others = [file for file in activity.files if not file.of_python]
     if opened < limits["import_files"] or calls < limits["import_calls"]:
         return
-    if sum(file.lower.opens for file in others) > opened or calls < limits["import_ratio"] * opened:
+    if sum(file.lower.opens for file in others) > opened:
+        return
+    if not limits["import_ratio"] <= calls / opened <= limits["import_most"]:
         return
     spent = max(0.0, activity.totals.posix.meta_seconds - sum(f.posix.meta_seconds for f in others if f.posix))
     shared = sorted({file.file_system or "" for file in modules if of_file(file.file_system) is not GENERIC})
