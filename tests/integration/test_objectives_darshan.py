@@ -182,7 +182,7 @@ def same_sums(activity: Activity, report: DarshanReport) -> None:
         calls = {name: records[f"MPIIO_{name}_{verb}"] for name in ("INDEP", "COLL", "SPLIT")}
         expected |= {
             f"{way}-heavy": {"requests": records[f"POSIX_{verb}"], "all": requests},
-            f"small-{way}s": {"bytes": records[f"POSIX_BYTES_{past}"]},
+            f"small-{way}s": {"bytes": both},
             f"random-{way}s": {"requests": records[f"POSIX_{verb}"]},
             f"sequential-{way}s": {
                 "sequential": records[f"POSIX_SEQ_{verb}"],

@@ -440,7 +440,7 @@ for reader in range(4):
     )
     assert len(report.processes) == 5 and all(process.ended for process in report.processes)
     found = {finding.code: finding for finding in diagnose(activity_of(report, "x")).findings}
-    assert "24 MiB of 32 MiB were read more than once" in found["redundant-reads"].says
+    assert "by up to 4 processes: 24 MiB more than the file holds" in found["read-by-every-process"].says
     asked = "import os; os.write(os.open('o', 65), b'1'); [os.path.exists(f'none{i}') for i in range(500)]"
     report = observe(asked)
     found = {finding.code: finding for finding in diagnose(activity_of(report, "x")).findings}

@@ -113,6 +113,32 @@ def test_calls_on_streams_are_no_requests_to_the_file_system():
     assert "stdio" in found and not {"small-writes", "small-reads"} & found
 
 
+def test_where_the_time_of_programs_without_mpi_goes_is_named():
+    found = {
+        key: diagnose(activity_of(report("any_program", key), "report.json")) for key in ("sqlite", "octave", "git")
+    }
+    # strace: 25 fdatasync took 63% of the time in calls.
+    first = found["sqlite"].problems[0]
+    assert (first.code, first.severity.word) == ("flushes", "high") and first.says.startswith("25 flushes to disk took")
+    again = {one.code: one for one in found["sqlite"].findings}["cached-reads"]
+    assert again.severity.word == "info" and "files that the same job wrote" in again.says, "it read before it wrote"
+    # 160,009 calls of lseek took it, and none of the nine opens.
+    assert "reopens" not in {one.code for one in found["octave"].findings}
+    assert "what was found is little of it" in found["octave"].verdict
+    storm = found["git"].problems[0]
+    assert storm.code == "metadata-storm" and "changes of paths took 0.113 s" in storm.says
+    assert "rank" not in storm.fix and not storm.examples
+
+
+def test_a_file_through_streams_and_other_calls_counts_as_both():
+    activity = activity_of(report("any_program", "octave"), "report.json")
+    (log,) = (file for file in activity.files if file.path == "/scratch/log.txt")
+    assert log.stdio is not None and log.posix is not None
+    assert (log.stdio.write.count, log.posix.write.count, log.posix.read.count) == (80_000, 0, 37)
+    (small,) = (one for one in diagnose(activity).findings if one.code == "small-writes")
+    assert small.says.startswith("391 requests"), "writev of strace"
+
+
 def test_a_job_has_the_name_of_its_program_and_not_of_a_shell_or_interpreter():
     assert activity_of(report("r_streams"), "report.json").job.name == "R"
     program = recorded("r_streams")["default"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
+from stripewise.observe.activity import Activity
+
 LANGUAGES = {
     "c": ("C", ".c"),
     "fortran": ("Fortran", ".f90"),
@@ -13,6 +15,16 @@ LANGUAGES = {
     "netcdf": ("netCDF", ".netcdf.c"),
 }
 """Name to its title and the ending of its files."""
+
+
+_OF_MPI = frozenset({"collective", "open_once", "striping"})
+"""Topics whose code is for programs with MPI."""
+
+
+def fitting(topics: tuple[str, ...], activity: Activity) -> tuple[str, ...]:
+    """Give the topics whose code fits a job: to one process without MPI calls of MPI say nothing."""
+    parallel = activity.job.ranks > 1 or any(file.mpiio is not None for file in activity.files)
+    return tuple(topic for topic in topics if parallel or topic not in _OF_MPI)
 
 
 @cache

@@ -90,6 +90,7 @@ LIMITS: dict[str, Limit] = {
     "reread_share": Limit(0.5, "share", "of the bytes read that the same job wrote shortly before"),
     "shared_bytes": Limit(1 << 18, "B", "in files that several ranks write without MPI-IO"),
     "flush_share": Limit(0.05, "share", "of the I/O time on streams that are flushed after few writes"),
+    "flush_wait": Limit(0.25, "share", "of the I/O time in flushes"),
     "io_matters": Limit(0.05, "share", "of the run time in I/O; below it findings weigh less"),
     "io_negligible": Limit(0.01, "share", "of the run time in I/O; below it no finding is more than low"),
 }
@@ -185,6 +186,8 @@ class Finding:
         What to change here; the kind's where empty.
     lines : tuple of str
         Source lines from which the files' data moves, with their share of the calls; empty where none are known.
+    examples : tuple of str
+        Those of the kind that fit the job.
     """
 
     kind: FindingKind
@@ -197,6 +200,7 @@ class Finding:
     share: float = 0.0
     fix: str = ""
     lines: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
@@ -237,7 +241,7 @@ class Finding:
             else None,
             "io_time_share": round(self.share, 4),
             "drishti": list(self.kind.drishti),
-            "examples": list(self.kind.examples),
+            "examples": list(self.examples),
         }
 
 

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.expectation import Proposal
 from stripewise.catalogue.plan import Plan
+from stripewise.diagnose.code_examples import fitting
 from stripewise.diagnose.finding import LIMITS, RULES, Finding, Severity, Thresholds
 from stripewise.diagnose.rules.files import seconds_a_byte
 from stripewise.errors import StripewiseError
@@ -73,6 +74,8 @@ class Diagnosis:
         if not self.problems:
             return f"{said}; none of the known problems was found"
         first = self.problems[0]
+        if share is not None and share >= LIMITS["io_matters"].value and first.severity <= Severity.LOW:
+            said += "; what was found is little of it"
         return f"{said}; begin with: {first.kind.title} ({first.severity.word})"
 
     def settings(self) -> tuple[Setting, ...]:
@@ -147,7 +150,10 @@ def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> D
     import_all("findings", ENTRY_POINTS)
     thresholds = Thresholds(limits)
     found = [finding for _, look in RULES.values() for finding in look(activity, thresholds)]
-    found = [replace(finding, lines=_source_lines(activity, finding)) for finding in found]
+    found = [
+        replace(finding, lines=_source_lines(activity, finding), examples=fitting(finding.kind.examples, activity))
+        for finding in found
+    ]
     found.sort(key=lambda finding: (-finding.severity, -finding.share, finding.code))
     return Diagnosis(activity, tuple(found))
 

@@ -15,6 +15,7 @@ from stripewise.formats import OTHER_FILES, SIZE_NAMES
 
 _MODULES = frozenset({".py", ".pyc", ".so", ".pyd", ".pth"})
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
+_SYSTEM = frozenset((name,) for name in ("usr", "etc", "lib", "lib64", "bin", "sbin", "opt", "proc", "sys"))
 _OVERLAPPING = 1.1
 """Times in calls are beyond the run's, by more than clocks differ, only where a rank makes several calls at a time."""
 
@@ -447,6 +448,14 @@ class FileActivity(_ActivityPart):
         """Whether it is of an installation of Python, and no data of the program."""
         parts = PurePath(self.path).parts
         return PurePath(self.path).suffix in _MODULES or not _PACKAGES.isdisjoint(parts[:-1])
+
+    @property
+    def installed(self) -> bool:
+        """Whether it is of installed software: of Python, or read from a folder of the system."""
+        if self.of_python:
+            return True
+        moved = [level.write.bytes for level in (self.mpiio, self.posix, self.stdio) if level]
+        return PurePath(self.path).parts[1:2] in _SYSTEM and not any(moved)
 
     @property
     def bytes(self) -> int:

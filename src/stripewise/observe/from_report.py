@@ -178,10 +178,24 @@ def _program(report: Report) -> str:
     return (scripts.pop() if len(scripts) == 1 else "") or name
 
 
-def _through_streams(file: FileReport) -> bool:
-    """Whether all data went through streams of C, whose calls are no requests: the library gathers them."""
-    moved = [name for name, op in file.operations.items() if op.bytes and name.split("_")[0] in _MOVING]
-    return bool(moved) and all(name.endswith("_stream") for name in moved)
+def _split_streams(file: FileReport, whole: Level) -> dict[str, Level]:
+    """Split the calls into those on streams of C, which are no requests since the library gathers them, and others."""
+    streams = {name: op for name, op in file.operations.items() if name.endswith("_stream") and op.bytes}
+    others = {name: op for name, op in file.operations.items() if name not in streams}
+    if not streams:
+        return {"posix": whole}
+    if not any(op.bytes for name, op in others.items() if name.split("_")[0] in _MOVING):
+        return {"stdio": whole}
+
+    def calls(made: Mapping[str, Operation], way: Direction) -> Calls:
+        mixed = _of_direction(streams, way) and _of_direction(others, way)
+        known = calls_of(made, way, None if mixed else getattr(file.pattern, way))
+        return known.model_copy(update={"extent": getattr(whole, way).extent if known.bytes else None})
+
+    return {
+        "posix": whole.model_copy(update={way: calls(others, way) for way in DIRECTIONS}),
+        "stdio": Level(read=calls(streams, "read"), write=calls(streams, "write")),
+    }
 
 
 def _file(file: FileReport, interface: str | None) -> FileActivity:
@@ -219,7 +233,7 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         if size and read.bytes > size:
             # However the reads lie, what is beyond the size of the file was read more than once.
             program = program.model_copy(update={"read": read.model_copy(update={"extent": size})})
-        return seen(stdio=program) if _through_streams(file) else seen(posix=program)
+        return seen(**_split_streams(file, program))
     return seen(
         mpiio=program,
         posix=Level(read=_from_posix(made.read), write=_from_posix(made.write))
@@ -317,10 +331,16 @@ def sum_of(levels: Sequence[Level]) -> Level:
     )
 
 
-def _with_paths(level: Level, stats: int, failed_opens: int, seconds: float) -> Level:
+def _with_paths(level: Level, counts: Mapping[str, int], calls: Mapping[str, float]) -> Level:
     """Add calls on paths, which belong to no file, to the calls of all files."""
-    changes = {"stats": stats, "opens": level.opens + failed_opens, "meta_seconds": level.meta_seconds + seconds}
-    return level.model_copy(update=changes)
+    return level.model_copy(
+        update={
+            "stats": sum(count for name, count in counts.items() if name != "failed_open"),
+            "opens": level.opens + counts.get("failed_open", 0),
+            "meta_seconds": level.meta_seconds + sum(calls.values()),
+            "calls": calls,
+        }
+    )
 
 
 def _process(one: ReportedProcess) -> ProcessActivity:
@@ -464,9 +484,8 @@ def activity_of(report: Report, source: str) -> Activity:
             stdio=sum_of([file.stdio for file in files if file.stdio]),
             posix=_with_paths(
                 sum_of([file.posix for file in files if file.posix]),
-                sum(calls.count for name, calls in paths if name in ("stat", "list")),
-                sum(calls.count for name, calls in paths if name == "failed_open"),
-                on_paths,
+                {name: sum(one.count for other, one in paths if other == name) for name, _ in paths},
+                {name: sum(one.time_sum for other, one in paths if other == name) for name, _ in paths},
             ),
             modes=Modes(**{name: sum(getattr(m, name) or 0 for m in modes) for name in Modes.model_fields}),
             other_calls=sum(op.count for op in requests) + sum(calls.count for _, calls in paths),

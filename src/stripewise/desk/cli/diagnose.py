@@ -359,8 +359,8 @@ def _print_one(found: Diagnosis, plan: Path | None, ceiling: str) -> None:
 def _count_processes(activity: Activity) -> str:
     """Say how many ranks there were; of a program without MPI, its processes."""
     job, processes = activity.job, len(activity.processes)
-    if job.ranks == 1 and processes > 1:
-        return count_of(processes, "process")
+    if job.ranks == 1 and (processes > 1 or job.interface):
+        return count_of(max(1, processes), "process")
     ranks = count_of(job.ranks, "rank")
     return f"{ranks}, {count_of(processes, 'process')}" if processes > job.ranks else ranks
 
@@ -383,11 +383,11 @@ def _lines(finding: Finding) -> Iterator[str]:
 
 def _print_code(found: Diagnosis, language: str) -> None:
     """Show the code of the fixes of all problems, each once."""
-    topics = dict.fromkeys(topic for finding in found.problems for topic in finding.kind.examples)
+    topics = dict.fromkeys(topic for finding in found.problems for topic in finding.examples)
     if not topics:
-        console.print("no problem here has a fix in the program's code")
+        console.print("there is no code for the fixes of these problems")
     for topic in topics:
-        codes = [one.code for one in found.problems if topic in one.kind.examples]
+        codes = [one.code for one in found.problems if topic in one.examples]
         console.print()
         console.print(f"code for {', '.join(dict.fromkeys(codes))}:")
         console.print(escape(read_example(topic, language)), highlight=False, soft_wrap=True, end="")

@@ -140,8 +140,8 @@ def leaning(activity: Activity, limits: Thresholds, kind: FindingKind, way: str)
 
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
 _MOSTLY_READ = 0.1
-_WHOLE = 64 << 10
-"""Bytes of a mean call from which streams pass it on as it is, but for its ends."""
+_WHOLE = 16 << 10
+"""Bytes of a mean call from which streams pass it on as it is, but for its ends: their buffer is 4 KiB."""
 _READ_OTHERWISE = "Read data with read, MPI-IO or a library; or give streams a large buffer with setvbuf."
 
 
@@ -159,7 +159,7 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
     buffered = [
         (file, calls)
         for file in activity.files
-        if file.stdio and file.path not in _STREAMS
+        if file.stdio and file.path not in _STREAMS and not file.installed
         for calls in (file.stdio.read, file.stdio.write)
         if calls.mean < _WHOLE
     ]
@@ -171,13 +171,18 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
     if not total or moved < limits["stdio_bytes"] or moved / total < limits["stdio_share"]:
         return
     seconds = sum(calls.seconds for _, calls in buffered)
-    seconds += sum(file.stdio.meta_seconds for file in activity.files if file.stdio and through[file.path])
+    seconds += sum(
+        file.stdio.meta_seconds - file.stdio.calls.get("sync", 0.0)
+        for file in activity.files
+        if file.stdio and through[file.path]
+    )
     written = sum(calls.bytes for file, calls in buffered if file.stdio and calls is file.stdio.write)
     share = activity.share(seconds)
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{format_size(moved)} ({moved / total:.0%} of all data) went through buffered streams",
+        f"{format_size(moved)} ({moved / total:.0%} of all data) went through buffered streams, "
+        f"{format_size(round(moved / sum(calls.count for _, calls in buffered)))} a call",
         {"bytes": int(moved), "share": moved / total, "seconds": seconds},
         top({path: float(amount) for path, amount in through.items() if amount}),
         share=share,
@@ -263,8 +268,8 @@ def _count_reread(file: FileActivity) -> int:
     "Reads that memory may have answered",
     "What the job itself wrote shortly before may still be in the client's memory: then a read measures "
     "memory, not storage.",
-    "Treat the read bandwidth as cached. For a measurement, read on another node than wrote: --reorder of the kernel "
-    "and of IOR on several nodes. Or write more than the memory holds, or drop the caches between.",
+    "Treat the read bandwidth as cached. To measure, read on another node than wrote (--reorder of the kernel and of "
+    "IOR), write more than the memory holds, or drop the caches.",
 )
 def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads of what the job just wrote."""
@@ -279,8 +284,9 @@ def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
         evidence["mib_per_s_a_rank"] = round(total / seconds / 2**20)
     yield Finding(
         kind,
-        Severity.LOW,
-        f"{format_size(total)} of the {format_size(moved)} read had been written by the same job",
+        # Only who measures storage minds; and of a program without MPI it is not known which came first.
+        Severity.INFO if activity.job.interface else Severity.LOW,
+        f"{format_size(total)} of the {format_size(moved)} read are of files that the same job wrote",
         evidence,
         top({path: amount for path, amount in again.items() if amount}),
         share=activity.share(seconds),

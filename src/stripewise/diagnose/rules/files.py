@@ -65,6 +65,20 @@ def _meta(file: FileActivity) -> float:
 _FLUSH_ONCE = "Flush once before the file is closed, or at each checkpoint that must survive."
 
 
+def search_packages(activity: Activity, limits: Thresholds) -> tuple[int, int] | None:
+    """Give the calls on paths and the opens of modules where most that a job opens are modules of Python."""
+    opened = sum(file.lower.opens for file in activity.files if file.of_python)
+    # A report has failed opens among the calls on paths; a log counts opens that succeeded by file.
+    processes = activity.processes
+    calls = sum(one.path_calls for one in processes) if processes else activity.totals.posix.stats
+    if opened < limits["import_files"] or calls < limits["import_calls"]:
+        return None
+    if not limits["import_ratio"] <= calls / opened <= limits["import_most"]:
+        return None
+    others = sum(file.lower.opens for file in activity.files if not file.installed)
+    return (calls, opened) if others <= opened else None
+
+
 @rule(
     "metadata-storm",
     "Time goes to metadata",
@@ -81,12 +95,16 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     """
     totals = activity.totals
     spent = sum(_meta(file) for file in activity.files)
+    # Of flushes another finding tells, where their time is known.
+    spent -= sum(file.upper.calls.get("sync", 0.0) for file in activity.files)
     levels: tuple[Level, ...] = (totals.posix, totals.stdio)
+    named = "opens, stats and flushes of"
     if activity.counts_opens_once and "MPI-IO" in activity.seen:
         levels = (totals.mpiio,)
     elif activity.counts_opens_once:
         # Calls on paths belong to no file: they are in the totals alone.
-        spent = totals.posix.meta_seconds
+        spent += sum(totals.posix.calls.values())
+        named = "opens, stats, renames and deletions, with"
     calls = sum(level.opens + level.stats + level.syncs for level in levels)
     a_rank = spent / activity.job.ranks
     share = activity.share(spent)
@@ -98,10 +116,9 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     opening = calls >= limits["meta_calls"] and great and calls > _find_least_storm(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
-    flushing = sum(file.upper.calls.get("sync", 0.0) for file in activity.files) > _MOST * spent
-    if flushing and any(_is_flushed(file.upper, file, limits) for file in activity.files):
+    if search_packages(activity, limits) is not None:
         return  # a finding of its own, with another cause
-    what = f"{calls:,} opens, stats and flushes of {count_of(activity.counted.files, 'file')}"
+    what = f"{calls:,} {named} {count_of(activity.counted.files, 'file')}"
     timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all processes) went to {what}"
     if activity.io_time is None:
         timed = f"{spent:.3g} s over all processes and threads went to {what}"
@@ -117,25 +134,31 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         {"meta_seconds": spent, "share": share, "calls": calls, "files": activity.counted.files},
         top({file.path: _meta(file) for file in activity.files if _meta(file)}),
         share=share,
-        fix=_FLUSH_ONCE if flushing else "",
+        fix=_FEWER if activity.job.interface else "",
     )
+
+
+_FEWER = "Use fewer files, keep them open, and look less often for what is there."
 
 
 _MOST = 0.5
 
 
+_ON_PATHS = {"failed_open": "opens that failed", "list": "listing folders", "change": "changes of paths"}
+
+
 def _find_longest(activity: Activity, spent: float) -> str:
     """Name the call that took most of the time, as far as the source tells; empty where it does not."""
-    named: Counter[str] = Counter()
+    named = Counter({_ON_PATHS.get(name, name): spent for name, spent in activity.totals.posix.calls.items()})
     own = views = 0.0
     for file in activity.files:
-        named.update(file.upper.calls)
+        prefix = "" if file.mpiio is None else "MPI_File_"
+        named.update({f"{prefix}{name}": spent for name, spent in file.upper.calls.items() if name != "sync"})
         if file.mpiio is not None and file.posix is not None and not file.mpiio.calls:
             own += max(0.0, file.mpiio.meta_seconds - file.posix.meta_seconds)
             views += file.modes.views if file.modes is not None else 0
     if named:
-        name, seconds = named.most_common(1)[0]
-        words = f"MPI_File_{name}" if "MPI-IO" in activity.seen else name
+        words, seconds = named.most_common(1)[0]
         return f"; {words} took {seconds:.3g} s of them"
     if own >= _MOST * spent and views:
         return (
@@ -155,6 +178,12 @@ def _opened(file: FileActivity) -> Level:
     return file.mpiio or file.posix or file.stdio or Level()
 
 
+def _opening(file: FileActivity) -> float:
+    """Seconds in opens and closes; where the source does not tell them apart, in all that moves no data."""
+    made = _opened(file).calls
+    return made.get("open", 0.0) + made.get("close", 0.0) if made else _meta(file)
+
+
 @rule(
     "reopens",
     "Files opened again and again",
@@ -171,9 +200,9 @@ def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
         # A collective open counts once in reports, once a rank in logs; others count in each process.
         together = activity.counts_opens_once and file.mpiio is not None
         once = 1 if together else max(1, file.ranks, file.processes or 0)
-        if opens / once >= limits["reopens"] and not file.stands_for_several and not file.of_python:
+        if opens / once >= limits["reopens"] and not file.stands_for_several and not file.installed:
             again[file.path] = opens - once
-            seconds += _meta(file) * again[file.path] / opens
+            seconds += _opening(file) * again[file.path] / opens
     needed = limits["reopened_opens"] / (activity.job.ranks if activity.counts_opens_once else 1)
     if sum(again.values()) < needed:
         return
@@ -198,13 +227,13 @@ def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
 )
 def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for many files with little data."""
-    # Of what Python reads to import its packages another finding tells.
-    imported = [file for file in activity.files if file.of_python]
-    small = activity.counted.small - sum(0 < file.bytes < 1 << 20 for file in imported)
-    files = activity.counted.files - len(imported)
+    # Nobody combines the files of installed software; of the imports of Python another finding tells.
+    installed = [file for file in activity.files if file.installed]
+    small = activity.counted.small - sum(0 < file.bytes < 1 << 20 for file in installed)
+    files = activity.counted.files - len(installed)
     if small < limits["small_files"] or small < limits["small_files_share"] * files:
         return
-    share = activity.share(sum(_meta(file) for file in activity.files))
+    share = activity.share(sum(_meta(file) for file in activity.files if not file.installed))
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
@@ -217,7 +246,7 @@ def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
 
 @rule(
     "flushes",
-    "Frequent flushes",
+    "Flushes",
     "Each flush writes at once what could wait, and so defeats write-behind.",
     _FLUSH_ONCE,
 )
@@ -241,8 +270,29 @@ def flushes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
             fix=_FLUSH_STREAMS if name == "stdio" else "",
         )
         return
+    waits = {file.path: wait for file in activity.files if (wait := file.upper.calls.get("sync", 0.0))}
+    spent = sum(waits.values())
+    share = activity.share(spent)
+    if share < limits["flush_wait"] and spent < limits["meta_seconds"] * activity.job.ranks:
+        return
+    total = sum(file.upper.syncs for file in activity.files)
+    # One for each file, when it is complete, is what safety costs.
+    most = Severity.MEDIUM if total <= 2 * len(waits) else Severity.HIGH
+    yield Finding(
+        kind,
+        weigh(activity, limits, share, most),
+        f"{count_of(total, 'flush', 'flushes')} to disk took {spent:.3g} s, {share:.0%} of the I/O time",
+        {"flushes": total, "seconds": spent},
+        top(waits),
+        share=share,
+        fix=_FLUSH_LATE,
+    )
 
 
+_FLUSH_LATE = (
+    "A flush waits until the data is on disk. Flush only what a crash must not take, once it is complete; with a "
+    "database, put more into each transaction."
+)
 _FLUSH_STREAMS = (
     "fflush passes the buffer to the kernel and waits for no disk, but each call costs a write of its own. Flush less "
     "often, or let the stream do it when its buffer is full."

@@ -18,6 +18,7 @@ from stripewise.diagnose.finding import (
     top,
     weigh,
 )
+from stripewise.diagnose.rules.files import search_packages
 from stripewise.diagnose.rules.requests import are_aggregated
 from stripewise.observe.activity import Activity, Calls, FileActivity, ProcessActivity
 from stripewise.sizes import count_of, format_size
@@ -43,7 +44,7 @@ def read_by_every_process(activity: Activity, limits: Thresholds, kind: FindingK
     seconds, most, held = 0.0, 0, 0
     for file in activity.files:
         read, size, readers = file.lower.read, file.size or 0, file.whole_readers or 0
-        if readers > 1 and size and file.whole_read:
+        if readers > 1 and size and file.whole_read and not file.installed:
             whole[file.path] = file.whole_read - size
             seconds += read.seconds * (file.whole_read - size) / read.bytes
             most = max(most, readers)
@@ -163,18 +164,13 @@ def random_striped(activity: Activity, limits: Thresholds, kind: FindingKind) ->
 )
 def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for many calls on paths beside many modules of Python."""
-    modules = [file for file in activity.files if file.of_python]
-    opened = sum(file.lower.opens for file in modules)
-    # A report has failed opens among the calls on paths; a log counts opens that succeeded by file.
+    found = search_packages(activity, limits)
+    if found is None:
+        return
+    calls, opened = found
     processes = activity.processes
-    calls = sum(one.path_calls for one in processes) if processes else activity.totals.posix.stats
+    modules = [file for file in activity.files if file.of_python]
     others = [file for file in activity.files if not file.of_python]
-    if opened < limits["import_files"] or calls < limits["import_calls"]:
-        return
-    if sum(file.lower.opens for file in others) > opened:
-        return
-    if not limits["import_ratio"] <= calls / opened <= limits["import_most"]:
-        return
     spent = max(0.0, activity.totals.posix.meta_seconds - sum(f.posix.meta_seconds for f in others if f.posix))
     shared = sorted({file.file_system or "" for file in modules if of_file(file.file_system) is not GENERIC})
     share = activity.share(spent)

@@ -141,18 +141,22 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
     """Look for small requests of one direction."""
     moved = few = calls = 0.0
     paths: dict[str, float] = {}
-    seconds = 0.0
+    times: dict[str, float] = {}
     concerned: list[FileActivity] = []
     beside = ""
     for file in activity.files:
+        if file.stdio is not None and not file.installed:
+            moved += getattr(file.stdio, direction).bytes
         if (file.posix is None and file.mpiio is None) or _gathered_unseen(file, direction):
             continue
         own: Calls = getattr(file.lower, direction)
-        if file.of_python:
-            beside = " beside Python's packages" if own.bytes else beside
+        if file.installed:
+            beside = " beside installed software" if own.bytes else beside
             continue
-        small = small_bytes(own)
         moved += own.bytes
+        if file.ranks == 1 and own.count <= file.lower.opens and not file.stands_for_several:
+            continue  # a file that goes in one request has no more for it
+        small = small_bytes(own)
         few += small
         calls += own.below(_SMALL_BINS) or 0
         if own.bytes and small / own.bytes >= limits["small_share"]:
@@ -160,10 +164,10 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
             concerned.append(file)
             each, requests = split_collective(file, direction)
             exchanging = file.ranks * max(0.0, each - requests)
-            seconds += (getattr(file.upper, direction).seconds - exchanging) * small / own.bytes
+            times[file.path] = (getattr(file.upper, direction).seconds - exchanging) * small / own.bytes
     if not moved or few / moved < limits["small_share"] or calls < limits["small_calls"]:
         return
-    share = activity.share(seconds)
+    share = activity.share(sum(times.values()))
     shared = sum(file.ranks > 1 for file in concerned)
     what = "read" if direction == "read" else "written"
     typical = few / calls
@@ -173,7 +177,7 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
         f"{calls:,.0f} requests of at most 100 KiB (about {format_size(round(typical))} each) moved {few / moved:.0%} "
         f"of the {format_size(moved)} {what}{beside}",
         {"small_requests": int(calls), "small_bytes": round(few), "bytes": int(moved), "shared_files": shared},
-        top(paths),
+        top(times if any(times.values()) else paths),
         proposal=aggregation(activity, concerned, direction),
         share=share,
         fix=_advise_on_chunks(concerned, direction) or _advise_alone(concerned, direction),
@@ -401,7 +405,7 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         level = file.mpiio if file.mpiio is not None and file.mpiio.read.extent else file.lower
         calls: Calls = getattr(level, direction)
         moved += calls.bytes
-        if direction == "read" and _reads_of_others(file):
+        if direction == "read" and (_reads_of_others(file) or file.installed):
             continue
         extra = max(0, calls.bytes - _first_bytes(activity, limits, file, calls, direction))
         if direction == "read":
@@ -438,7 +442,8 @@ def _first_bytes(activity: Activity, limits: Thresholds, file: FileActivity, cal
     first = calls.extent or calls.bytes
     sieved = _count_sieved(file, calls, direction)
     if direction == "read":
-        return first + sieved
+        # Processes of a program without MPI keep nothing for each other; those at the same time are another finding's.
+        return first * (max(1, file.processes or 0) if activity.job.interface else 1) + sieved
     opens = file.upper.opens
     each = opens if activity.counts_opens_once else opens // max(1, file.ranks)
     return calls.bytes if each >= limits["reopens"] else first * max(1, each) + sieved
