@@ -148,6 +148,18 @@ def test_numbers_of_an_experiment_have_the_unit_of_its_first_run(tmp_path: Path,
     assert measure(rate, outcome(folder=tmp_path), units) == pytest.approx(number)
 
 
+def test_a_unit_may_stand_in_the_label_of_a_number(tmp_path: Path):
+    """As fio prints latencies: 950 usec beside 1.1 msec was proven a gain of 864 times."""
+    rate = parse_objective(r"regex:clat \(.sec\).*avg= *([0-9.]+)", "minimize")
+    units: dict[str, str] = {}
+    for text, number in (
+        ("clat (usec): min=96, max=1231, avg=950.5, stdev=2", 950.5),
+        ("a (h): 1\n clat (msec): min=1, max=3, avg= 1.1, stdev=1", 1100.0),
+    ):
+        (tmp_path / "stdout").write_text(text)
+        assert measure(rate, outcome(folder=tmp_path), units) == pytest.approx(number)
+
+
 def test_a_limit_has_the_unit_of_the_first_run(tmp_path: Path):
     asked = ObjectiveEntry(subject_to=(r"regex:wait: ([0-9.]+) <= 20",))
     units: dict[str, str] = {}

@@ -179,7 +179,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         experiment=ledger.identifier,
         name=experiment.name,
         simulated=ledger.simulated,
-        objective=objective,
+        objective=replace(objective, unit=objective.unit or facts.units.get(objective.name, "")),
         reference=None if reference is None else Reference(**dict(_summary(reference, runs)), off=off),
         default=Arm(**dict(_summary(default, shown_runs)), configuration=dict(bound.space.default)),
         best=Best(

@@ -92,20 +92,28 @@ _SCALED = re.compile(
 )
 _LETTERS = re.compile(r"[0-9.,'_]*(?:[eEdDqQ][+-]?[0-9]+)?([ \t]*)[\[(]?([A-Za-zµμ]+(?:/[A-Za-z]+)?)?")
 """What is left of a number, and the word behind it."""
+_BRACKETED = re.compile(r".*[\[(]([A-Za-zµμ]+(?:/[A-Za-z]+)?)[\])]")
 
 
-def find_unit(behind: str) -> str:
-    """Give the unit at the beginning of what stands behind a number; empty where there is none that is known.
+def find_unit(behind: str, before: str = "") -> str:
+    """Give the unit of a number: at the beginning of what stands behind it, or in brackets before it in its line.
+
+    It is empty where there is none that is known.
 
     Examples
     --------
     >>> find_unit(" GB/s, done"), find_unit("D+01 ms"), find_unit("k, bw=3"), find_unit(" k of them")
     ('GB/s', 'ms', 'k', '')
+    >>> find_unit(", stdev=1", before="clat (usec): min=1, max=4, avg=")
+    'usec'
     """
     found = _LETTERS.match(behind)
     unit = (found and found[2]) or ""
     known = _scale(unit) is not None and not (found and found[1] and len(unit) == 1 and unit in "kKMGT")
-    return unit if known else ""
+    if unit and known:
+        return unit
+    labelled = _BRACKETED.match(before[before.rfind("\n") + 1 :])
+    return labelled[1] if labelled and _scale(labelled[1]) is not None else ""
 
 
 def convert(number: float, unit: str, into: str) -> float:

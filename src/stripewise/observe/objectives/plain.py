@@ -20,6 +20,8 @@ _LONGEST = 1000
 _SECONDS = 20.0
 _BESIDE = 60
 """Characters before and behind a match that may belong to its number."""
+_LINE = 200
+"""Characters before it among which its unit may be."""
 # A pattern may come from a request, and one such as (a+)+$ can take for ever. It asks for what stands beside its group
 # if the group no longer matches with another character in that place, as "rate,([0-9]+)," asks for both commas.
 _SEARCH = f"""
@@ -34,12 +36,13 @@ def asks(place):
     again = pattern.match(text[:place] + chr(0) + text[place + 1:], match.start())
     return again is None or again.span(1) != match.span(1)
 if match is None or match.start(1) < 0:
-    print(json.dumps(match and ["", "", "", ""]))
+    print(json.dumps(match and [""] * 5))
 else:
     start, end = match.span(1)
     before = "" if start == 0 or asks(start - 1) else text[max(0, start - {_BESIDE}):start]
     behind = "" if end == len(text) or asks(end) else text[end:end + {_BESIDE}]
-    print(json.dumps([before, match[1], behind, text[end:end + {_BESIDE}]]))
+    beside = text[end:end + {_BESIDE}], text[max(0, start - {_LINE}):start]
+    print(json.dumps([before, match[1], behind, *beside]))
 """
 
 
@@ -101,7 +104,7 @@ class Printed(ObjectiveKind):
             raise RunFailed(
                 f"the output has nothing that matches '{self.given}'", "check the pattern against the output"
             )
-        before, word, behind, rest = found
+        before, word, behind, *beside = found
         if not word.strip():
             raise RunFailed(
                 f"the group of '{self.given}' matches no character of the output{_shown(behind)}",
@@ -114,7 +117,7 @@ class Printed(ObjectiveKind):
                 "let the program print seconds",
             )
         try:
-            return parse_printed_number(whole), find_unit(rest)
+            return parse_printed_number(whole), find_unit(*beside)
         except ValueError:
             part = f"'{word}' in the output matches '{self.given}'"
             if whole == word:
@@ -124,10 +127,11 @@ class Printed(ObjectiveKind):
                 "let the program print it without separators",
             ) from None
 
-    def _search(self, path: Path) -> tuple[str, str, str, str] | None:
+    def _search(self, path: Path) -> tuple[str, str, str, str, str] | None:
         """Give the group of the last match in a file, with what stands before and behind it; None without a match.
 
-        What the pattern itself asks for beside the group is left out, but for the last text: all that stands behind.
+        What the pattern itself asks for beside the group is left out. The last two texts hold it: what stands behind,
+        and before.
 
         Raises
         ------
