@@ -182,6 +182,24 @@ def test_each_process_of_a_pipeline_reads_for_itself() -> None:
     assert "redundant-reads" in codes(activity(made, job={"ranks": 1}))
 
 
+def test_seeks_are_no_time_of_metadata() -> None:
+    # As of ant, which looks into its archives.
+    made = posix(read=calls(900, MIB), opens=300, meta_seconds=4.0, calls={"seek": 3.9, "open": 0.1})
+    assert "metadata-storm" not in codes(activity(made))
+    made["posix"]["calls"] = {"seek": 0.1, "open": 3.9}
+    assert "(3.9 s over all processes)" in found(activity(made), "metadata-storm").says
+
+
+def test_ranks_that_read_unequal_parts_could_read_meanwhile() -> None:
+    loads = {
+        "source": "report",
+        "read": [64 * MIB, 9 * MIB, 9 * MIB, 9 * MIB],
+        "written": [0] * 4,
+        "seconds": [1.0] * 4,
+    }
+    assert "a rank could read in" in found(activity(posix(read=calls(67, MIB)), ranks_=loads), "rank-imbalance").says
+
+
 def test_imports_are_told_once() -> None:
     many = {**modules(900), "totals": {"posix": {"stats": 900, "calls": {"stat": 9.0}}}}
     one = activity(job={"ranks": 1, "interface": "posix"}, counts_opens_once=True, **many)

@@ -130,6 +130,13 @@ def test_where_the_time_of_programs_without_mpi_goes_is_named():
     assert "rank" not in storm.fix and not storm.examples
 
 
+def test_a_file_of_two_records_counts_once():
+    data = recorded("romio_patterns")["tile"]
+    beside = {**data["files"][0], "operations": {}, "posix": {}}
+    data = {**data, "posix_files": [beside]}
+    assert activity_of(parse_report(data), "report.json").counted.files == len(data["files"])
+
+
 def test_a_file_through_streams_and_other_calls_counts_as_both():
     activity = activity_of(report("any_program", "octave"), "report.json")
     (log,) = (file for file in activity.files if file.path == "/scratch/log.txt")

@@ -117,7 +117,7 @@ def test_a_program_in_a_container_is_found_with_its_image(line: str, container: 
             "mpirun --novel thing -np 2 ./app",
             "--novel is not a known option of mpirun: read as if 'thing' is its value",
         ),
-        ("srun -n 2 parallel ./app ::: 1 2", "parallel starts what its arguments say"),
+        ("srun -n 2 parallel ./app ::: 1 2", "parallel may start what its arguments say"),
         ("srun -n 2 torchrun train.py", "torchrun starts processes of its own"),
         ("mpirun -np full ./app", "'full' behind -np is not a number of ranks"),
         ("srun -n 8 --multi-prog missing.conf", "srun reads its programs from missing.conf, which is not at hand"),

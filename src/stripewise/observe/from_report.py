@@ -492,7 +492,8 @@ def activity_of(report: Report, source: str) -> Activity:
             other_seconds=sum(op.time_sum for op in requests) + on_paths,
         ),
         counted=Counted(
-            files=len(files) + report.files_left_out,
+            # A file has two records where the program used it by calls of its own, too.
+            files=len({file.path for file in files}) + report.files_left_out,
             shared=sum(file.ranks > 1 for file in files),
             written_single=len(own),
             # Each of these files was opened by one rank alone; who it was the report does not say, at most all ranks.

@@ -170,12 +170,14 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
     total = sum(file.bytes for file in activity.files if file.path not in _STREAMS)
     if not total or moved < limits["stdio_bytes"] or moved / total < limits["stdio_share"]:
         return
-    seconds = sum(calls.seconds for _, calls in buffered)
-    seconds += sum(
-        file.stdio.meta_seconds - file.stdio.calls.get("sync", 0.0)
-        for file in activity.files
-        if file.stdio and through[file.path]
-    )
+    times = {path: 0.0 for path, amount in through.items() if amount}
+    for file, calls in buffered:
+        if through[file.path]:
+            times[file.path] += calls.seconds
+    for file in activity.files:
+        if file.stdio and through[file.path]:
+            times[file.path] += file.stdio.meta_seconds - file.stdio.calls.get("sync", 0.0)
+    seconds = sum(times.values())
     written = sum(calls.bytes for file, calls in buffered if file.stdio and calls is file.stdio.write)
     share = activity.share(seconds)
     yield Finding(
@@ -184,7 +186,7 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
         f"{format_size(moved)} ({moved / total:.0%} of all data) went through buffered streams, "
         f"{format_size(round(moved / sum(calls.count for _, calls in buffered)))} a call",
         {"bytes": int(moved), "share": moved / total, "seconds": seconds},
-        top({path: float(amount) for path, amount in through.items() if amount}),
+        top(times if seconds else {path: float(amount) for path, amount in through.items() if amount}),
         share=share,
         fix=_READ_OTHERWISE if written < _MOSTLY_READ * moved else "",
     )

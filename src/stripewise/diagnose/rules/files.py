@@ -57,9 +57,13 @@ def file_per_process(activity: Activity, limits: Thresholds, kind: FindingKind) 
     )
 
 
+_NO_METADATA = frozenset({"sync", "seek", "map", "advise"})
+"""Calls that move no data, but ask no metadata server; of flushes another finding tells."""
+
+
 def _meta(file: FileActivity) -> float:
-    level = file.mpiio or file.posix
-    return (level.meta_seconds if level else 0.0) + (file.stdio.meta_seconds if file.stdio else 0.0)
+    levels = [level for level in (file.mpiio or file.posix, file.stdio) if level is not None]
+    return sum(level.meta_seconds - sum(level.calls.get(name, 0.0) for name in _NO_METADATA) for level in levels)
 
 
 _FLUSH_ONCE = "Flush once before the file is closed, or at each checkpoint that must survive."
@@ -95,8 +99,6 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     """
     totals = activity.totals
     spent = sum(_meta(file) for file in activity.files)
-    # Of flushes another finding tells, where their time is known.
-    spent -= sum(file.upper.calls.get("sync", 0.0) for file in activity.files)
     levels: tuple[Level, ...] = (totals.posix, totals.stdio)
     named = "opens, stats and flushes of"
     if activity.counts_opens_once and "MPI-IO" in activity.seen:
@@ -153,7 +155,7 @@ def _find_longest(activity: Activity, spent: float) -> str:
     own = views = 0.0
     for file in activity.files:
         prefix = "" if file.mpiio is None else "MPI_File_"
-        named.update({f"{prefix}{name}": spent for name, spent in file.upper.calls.items() if name != "sync"})
+        named.update({f"{prefix}{name}": spent for name, spent in file.upper.calls.items() if name not in _NO_METADATA})
         if file.mpiio is not None and file.posix is not None and not file.mpiio.calls:
             own += max(0.0, file.mpiio.meta_seconds - file.posix.meta_seconds)
             views += file.modes.views if file.modes is not None else 0

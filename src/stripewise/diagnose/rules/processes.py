@@ -97,7 +97,7 @@ def small_samples(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
     """Look for files that are read in small pieces at random places."""
     found: dict[str, FileActivity] = {}
     for file in activity.files:
-        small = file.lower.read.below(_SMALL_BINS)
+        small = None if file.installed else file.lower.read.below(_SMALL_BINS)
         if small is not None and small >= limits["sample_share"] * file.lower.read.count and _at_random(file, limits):
             found[file.path] = file
     if not found or activity.totals.mpiio.count:
@@ -177,7 +177,7 @@ def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{calls:,} stats, failed opens and listings while {opened:,} files of Python packages were opened"
+        f"{calls:,} stats, failed opens and listings beside {opened:,} opens of files of Python packages"
         + (f" on {', '.join(shared)}" if shared else ""),
         {"calls": calls, "modules": opened, "processes": len(processes), "seconds": spent},
         top({file.path: file.lower.meta_seconds for file in modules}),
@@ -365,12 +365,13 @@ def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     busy = np.argsort(-moved, kind="stable")
     heavy = tuple(int(rank) for rank in busy[:_SHOWN] if moved[rank] > mean / (1 - limits["balance"] / 2))
     lost = 1 - mean / most
+    way = "read" if activity.ranks is not None and sum(activity.ranks.read) > sum(activity.ranks.written) else "write"
     files = {file.path: float(file.bytes) for file in activity.files}
     yield Finding(
         kind,
         weigh(activity, limits, lost),
         f"rank {int(busy[0])} moved {format_size(most)}, the mean rank {format_size(round(mean))}: {lost:.0%} of the "
-        "time a rank could write in goes to waiting",
+        f"time a rank could {way} in goes to waiting",
         {"busiest_rank": int(busy[0]), "bytes": most, "mean_bytes": round(mean), "lost": lost},
         top(files),
         ranks=heavy,

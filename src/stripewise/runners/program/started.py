@@ -256,8 +256,12 @@ class _Sight:
             skip_options(words, 1, scheduler, found, self.files.executable)
             self.environment |= found.environment
         if name in TOOLS and PurePath(words[0]).name in (name, words[0]) and not re.fullmatch(r"[a-z]+\d+", words[0]):
-            more = "processes of its own" if name in _SPAWNING else "what its arguments say, which is not read"
-            self.remarks.append(f"{name} starts {more}")
+            more = (
+                "starts processes of its own"
+                if name in _SPAWNING
+                else "may start what its arguments say, which is not read"
+            )
+            self.remarks.append(f"{name} {more}")
             return plain
         return self._look_behind_unknown(words, outer, depth)
 
