@@ -152,6 +152,12 @@ def test_a_job_has_the_name_of_its_program_and_not_of_a_shell_or_interpreter():
     program["job"]["executable"] = "/usr/bin/python3.11"
     program["processes"] = [{**program["processes"][0], "executable": "/usr/bin/python3.11", "script": "app.py"}]
     assert activity_of(parse_report(program), "report.json").job.name == "app.py"
+    one = {**program["processes"][0], "script": ""}
+    program["processes"] = [
+        {**one, "executable": f"/usr/bin/{name}", "elapsed": elapsed}
+        for name, elapsed in (("blockMesh", 0.01), ("bash", 9.0), ("icoFoam", 0.25))
+    ]
+    assert activity_of(parse_report(program), "report.json").job.name == "icoFoam"
     assert activity_of(report("romio_patterns", "tile"), "report.json").job.name == "stripewise-kernel"
 
 

@@ -174,8 +174,13 @@ def _program(report: Report) -> str:
     name = PurePath(report.job.executable).name
     if report.programs and name in _SHELLS:
         return max(report.programs, key=lambda one: one.io_time or 0.0).name
-    scripts = {one.script for one in report.processes if one.executable == report.job.executable}
-    return (scripts.pop() if len(scripts) == 1 else "") or name
+    named = [one for one in report.processes if one.script or PurePath(one.executable).name not in _SHELLS]
+    if not report.job.interface or not named:
+        scripts = {one.script for one in report.processes if one.executable == report.job.executable}
+        return (scripts.pop() if len(scripts) == 1 else "") or name
+    # Of what a shell starts one after another, each without MPI, the longest is what the job is for.
+    longest = max(named, key=lambda one: one.elapsed)
+    return longest.script or PurePath(longest.executable).name
 
 
 def _split_streams(file: FileReport, whole: Level) -> dict[str, Level]:

@@ -385,7 +385,7 @@ def _print_code(found: Diagnosis, language: str) -> None:
     """Show the code of the fixes of all problems, each once."""
     topics = dict.fromkeys(topic for finding in found.problems for topic in finding.examples)
     if not topics:
-        console.print("there is no code for the fixes of these problems")
+        console.print("no problem here has code for its fix")
     for topic in topics:
         codes = [one.code for one in found.problems if topic in one.examples]
         console.print()
