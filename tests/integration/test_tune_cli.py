@@ -1,5 +1,6 @@
 """`stripewise tune` from the command line on small programs: users' mistakes, interruptions, what is printed."""
 
+import errno
 import io
 import json
 import os
@@ -230,6 +231,16 @@ def test_a_fault_of_ours_is_one_line_too(monkeypatch, capfd):
     monkeypatch.setenv("STRIPEWISE_DEBUG", "1")
     with pytest.raises(KeyError):
         main(["list"])
+
+
+def test_what_may_not_be_used_is_no_fault_of_ours(monkeypatch, capfd):
+    def refuse(*where):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/home/ada/log")
+
+    monkeypatch.setattr("stripewise.desk.cli.manage.desk_of", refuse)
+    assert main(["list"]) == 2
+    told = "cannot use /home/ada/log: Permission denied; check who may, and that its file system works"
+    assert capfd.readouterr().err.strip() == f"stripewise: {told}"
 
 
 def test_a_smaller_case_is_searched_first_and_the_whole_starts_from_it(capfd):

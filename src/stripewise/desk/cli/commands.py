@@ -301,6 +301,7 @@ def carry_out(own: Sequence[str], command: Sequence[str]) -> int:
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_OUT_OF_REACH = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT)
 
 
 def explain(error: Exception | KeyboardInterrupt, own: Sequence[str], command: Sequence[str]) -> int:
@@ -325,6 +326,9 @@ def explain(error: Exception | KeyboardInterrupt, own: Sequence[str], command: S
         case OSError() if error.errno in _NO_ROOM:
             print_error(f"cannot write {error.filename or 'the output or a file'}: {error.strerror}; make room")
             return 1
+        case OSError(filename=str()) if error.errno in _OUT_OF_REACH:
+            print_error(f"cannot use {error.filename}: {error.strerror}; check who may, and that its file system works")
+            return UserError.exit_code
     explained = long_name(error)
     if os.environ.get("STRIPEWISE_DEBUG"):
         raise error
