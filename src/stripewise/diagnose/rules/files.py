@@ -101,12 +101,12 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     spent = sum(_meta(file) for file in activity.files)
     levels: tuple[Level, ...] = (totals.posix, totals.stdio)
     named = "opens, stats and flushes of"
-    if activity.counts_opens_once and "MPI-IO" in activity.seen:
-        levels = (totals.mpiio,)
-    elif activity.counts_opens_once:
+    if activity.counts_opens_once:
+        # A program with MPI has files of its own beside those of MPI-IO, whose opens these levels do not count.
+        levels = (*levels, totals.mpiio)
         # Calls on paths belong to no file: they are in the totals alone.
         spent += sum(totals.posix.calls.values())
-        named = "opens, stats, renames and deletions, with"
+        named = "opens, stats, renames and deletions, with" if totals.posix.calls else named
     calls = sum(level.opens + level.stats + level.syncs for level in levels)
     a_rank = spent / activity.job.ranks
     share = activity.share(spent)
@@ -118,7 +118,8 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     opening = calls >= limits["meta_calls"] and great and calls > _find_least_storm(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
-    if search_packages(activity, limits) is not None:
+    through = sum(_meta(file) for file in activity.files if file.mpiio is not None)
+    if through < _MOST * spent and search_packages(activity, limits) is not None:
         return  # a finding of its own, with another cause
     what = f"{calls:,} {named} {count_of(activity.counted.files, 'file')}"
     timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all processes) went to {what}"
@@ -136,10 +137,14 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         {"meta_seconds": spent, "share": share, "calls": calls, "files": activity.counted.files},
         top({file.path: _meta(file) for file in activity.files if _meta(file)}),
         share=share,
-        fix=_FEWER if activity.job.interface else "",
+        fix=_FEWER if activity.job.interface else _VIEWS if "set_view" in longest else "",
     )
 
 
+_VIEWS = (
+    "MPI_File_set_view waits for all ranks. Set the view once for each file, not before each call; HDF5 sets it for "
+    "each collective transfer, so move more with each."
+)
 _FEWER = "Use fewer files, keep them open, and look less often for what is there."
 
 
