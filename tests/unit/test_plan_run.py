@@ -198,3 +198,10 @@ def test_quiet_holds_for_what_is_said_of_a_first_build_too(monkeypatch: pytest.M
     monkeypatch.setattr(sys.modules["stripewise.desk.cli.main"], "_carry_out", lambda *_: 0)
     assert main(["run", "-q", "my.plan"]) == 0 and log.handlers == []
     assert main(["run", "my.plan"]) == 0 and log.handlers
+
+
+def test_the_first_process_of_a_container_gives_the_exit_code_of_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own signals do not end it: a program that was killed had the exit code 247."""
+    sent: list[int] = []
+    monkeypatch.setattr(plan_run, "end_by_signal", sent.append)
+    assert (plan_run.ended_as(-9), sent) == (137, [9])

@@ -379,6 +379,7 @@ def ended_as(ended: int) -> int:
     """Give the exit code of the command that was attended, or end this process by its signal."""
     if ended < 0:
         end_by_signal(-ended)
+        return 128 - ended  # the first process of a container outlives its own signals
     return ended
 
 
