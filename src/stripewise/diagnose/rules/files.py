@@ -101,12 +101,16 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     spent = sum(_meta(file) for file in activity.files)
     levels: tuple[Level, ...] = (totals.posix, totals.stdio)
     named = "opens, stats and flushes of"
+    parallel = activity.counts_opens_once and "MPI-IO" in activity.seen
+    through = False
     if activity.counts_opens_once:
-        # A program with MPI has files of its own beside those of MPI-IO, whose opens these levels do not count.
-        levels = (*levels, totals.mpiio)
+        own = sum(_meta(file) for file in activity.files if file.mpiio is not None)
         # Calls on paths belong to no file: they are in the totals alone.
-        spent += sum(totals.posix.calls.values())
-        named = "opens, stats, renames and deletions, with" if totals.posix.calls else named
+        beside = spent - own + sum(totals.posix.calls.values())
+        # What MPI looks for as it starts is no reason for what its files cost.
+        through = parallel and own >= beside
+        levels, spent = ((totals.mpiio,), own) if through else (levels, beside)
+        named = named if through else "opens, stats, renames and deletions, with"
     calls = sum(level.opens + level.stats + level.syncs for level in levels)
     a_rank = spent / activity.job.ranks
     share = activity.share(spent)
@@ -114,12 +118,11 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     # Streams gather their calls: only the others are requests.
     asked = sum(level.opens + level.stats for level in levels)
     nothing_else = asked >= levels[0].count and moved < limits["meta_bytes"] * asked
-    great = share >= limits["meta_share"] or nothing_else
+    great = share >= limits["meta_share"] or (nothing_else and (through or not parallel))
     opening = calls >= limits["meta_calls"] and great and calls > _find_least_storm(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
-    through = sum(_meta(file) for file in activity.files if file.mpiio is not None)
-    if through < _MOST * spent and search_packages(activity, limits) is not None:
+    if not through and search_packages(activity, limits) is not None:
         return  # a finding of its own, with another cause
     what = f"{calls:,} {named} {count_of(activity.counted.files, 'file')}"
     timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all processes) went to {what}"
@@ -127,7 +130,7 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         timed = f"{spent:.3g} s over all processes and threads went to {what}"
     elif share < limits["meta_share"] and nothing_else:
         timed = f"{what} took only {share:.0%} of the I/O time here ({spent:.3g} s over all processes)"
-    longest = _find_longest(activity, spent)
+    longest = _find_longest(activity, spent, through)
     yield Finding(
         kind,
         weigh(activity, limits, share),
@@ -154,13 +157,15 @@ _MOST = 0.5
 _ON_PATHS = {"failed_open": "opens that failed", "list": "listing folders", "change": "changes of paths"}
 
 
-def _find_longest(activity: Activity, spent: float) -> str:
+def _find_longest(activity: Activity, spent: float, through: bool) -> str:
     """Name the call that took most of the time, as far as the source tells; empty where it does not."""
-    named = Counter({_ON_PATHS.get(name, name): spent for name, spent in activity.totals.posix.calls.items()})
+    paths = {} if through else activity.totals.posix.calls
+    named = Counter({_ON_PATHS.get(name, name): spent for name, spent in paths.items()})
     own = views = 0.0
     for file in activity.files:
-        prefix = "" if file.mpiio is None else "MPI_File_"
-        named.update({f"{prefix}{name}": spent for name, spent in file.upper.calls.items() if name not in _NO_METADATA})
+        prefix = "MPI_File_" if through else ""
+        calls = file.upper.calls if through == (file.mpiio is not None) else {}
+        named.update({f"{prefix}{name}": spent for name, spent in calls.items() if name not in _NO_METADATA})
         if file.mpiio is not None and file.posix is not None and not file.mpiio.calls:
             own += max(0.0, file.mpiio.meta_seconds - file.posix.meta_seconds)
             views += file.modes.views if file.modes is not None else 0
