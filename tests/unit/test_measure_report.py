@@ -130,6 +130,19 @@ def test_where_the_time_of_programs_without_mpi_goes_is_named():
     assert "rank" not in storm.fix and not storm.examples
 
 
+def test_programs_of_another_user_leave_the_time_in_io_unknown():
+    # As of pgbench behind su: its 4 s were called a run without I/O.
+    data = recorded("r_streams")["default"]
+    one = {**data["processes"][0], "script": "", "elapsed": data["job"]["elapsed"]}
+    behind = {**data, "processes": [{**one, "executable": "/usr/bin/su"}]}
+    found = diagnose(activity_of(parse_report(behind), "report.json"))
+    assert "is unknown" in found.verdict and any("what su started" in said for said in found.activity.unseen)
+    behind["processes"].append({**one, "executable": "/usr/bin/R"})
+    assert "is unknown" in diagnose(activity_of(parse_report(behind), "report.json")).verdict
+    behind["processes"][1]["elapsed"] = 2 * one["elapsed"]
+    assert "is unknown" not in diagnose(activity_of(parse_report(behind), "report.json")).verdict
+
+
 def test_a_file_of_two_records_counts_once():
     data = recorded("romio_patterns")["tile"]
     beside = {**data["files"][0], "operations": {}, "posix": {}}

@@ -53,6 +53,10 @@ _MIXED = 0.1
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "busybox"})
+_ELSEWHERE = frozenset(
+    ["su", "sudo", "runuser", "doas", "pkexec", "ssh", "rsh", "docker", "podman", "machinectl", "systemd-run", "sbatch"]
+)
+"""Programs that start others as another user or on another machine, where the runtime is not loaded or cannot write."""
 _MOVING = ("read", "write", "iread", "iwrite")
 _WITHOUT_REQUEST = (*_MOVING, "seek", "map", "advise")
 """First words of operations that move data, or that ask the file system for nothing."""
@@ -181,6 +185,16 @@ def _program(report: Report) -> str:
     # Of what a shell starts one after another, each without MPI, the longest is what the job is for.
     longest = max(named, key=lambda one: one.elapsed)
     return longest.script or PurePath(longest.executable).name
+
+
+def _hidden(report: Report) -> str:
+    """The program that waited for most of the run for others that were not seen; empty where there is none."""
+    waiting = [one for one in report.processes if PurePath(one.executable).name in _ELSEWHERE]
+    others = [one.elapsed for one in report.processes if one not in waiting]
+    longest = max(waiting, key=lambda one: one.elapsed, default=None)
+    if longest is None or not report.job.interface or longest.elapsed < max(0.5 * report.job.elapsed, *others, 0.0):
+        return ""
+    return PurePath(longest.executable).name
 
 
 def _split_streams(file: FileReport, whole: Level) -> dict[str, Level]:
@@ -365,6 +379,8 @@ def _list_unseen(report: Report) -> list[str]:
     others = [f"{OTHER_FILES} is one record of many: there are more files than are counted here"] if several else []
     if any(file.path.endswith(("/*.py", "/*.pyc")) for file in (*report.files, *report.posix_files)):
         others.append("the modules of a Python package count as one file")
+    if hidden := _hidden(report):
+        others.insert(0, f"what {hidden} started, as another user or elsewhere: observe that program itself")
     if report.job.interface:
         return [*others, _UNSEEN_OFFSETS, *_UNSEEN_POSIX]
     balance = [] if _loads(report) else [_UNSEEN_RANKS]
@@ -473,7 +489,7 @@ def activity_of(report: Report, source: str) -> Activity:
             *_list_unseen(report),
             *([] if report.job.complete else ["not all ranks reported: figures are too low"]),
         ],
-        io_seconds=report.job.io_time,
+        io_seconds=0.0 if _hidden(report) else report.job.io_time,
         moved=report.totals.bytes_read + report.totals.bytes_written if report.files_left_out else None,
         summed_seconds=sum(file.seconds for file in files) + on_paths,
         rates={way: rate for way in reversed(DIRECTIONS) if (rate := getattr(report.totals, f"{way}_bandwidth"))},
