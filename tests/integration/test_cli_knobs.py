@@ -64,6 +64,7 @@ def test_the_file_that_the_script_names_is_read(tmp_path, capsys, named):
     ("text", "said"),
     [
         (HINTED.format(named="gone"), "this file does not exist here"),
+        (". ~no.such.user/env\n" + HINTED.format(named="~no.such.user/h"), "that user is not known here"),
         (HINTED.format(named="$1/hints"), "only the job knows the name"),
         ("cat > $PWD/h <<EOF\ncb_nodes 4\nEOF\n" + HINTED.format(named="$PWD/h"), "the script itself writes it"),
         ("cat > h.$$ <<EOF\ncb_nodes 4\nEOF\nmv -f h.$$ h\n" + HINTED.format(named="$PWD/h"), "itself writes it"),

@@ -241,6 +241,8 @@ def test_what_may_not_be_used_is_no_fault_of_ours(monkeypatch, capfd):
     assert main(["list"]) == 2
     told = "cannot use /home/ada/log: Permission denied; check who may, and that its file system works"
     assert capfd.readouterr().err.strip() == f"stripewise: {told}"
+    monkeypatch.setattr("stripewise.desk.cli.manage.desk_of", lambda *where: Path("~no.such.user").expanduser())
+    assert main(["list"]) == 2 and "home folder of a user is not known here" in capfd.readouterr().err
 
 
 def test_a_smaller_case_is_searched_first_and_the_whole_starts_from_it(capfd):

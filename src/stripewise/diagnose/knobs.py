@@ -561,8 +561,8 @@ def files_in(folder: Path) -> Files:
     """Give what reads the scripts that a script of a folder reads, by the paths that it names."""
 
     def read(path: str) -> str | None:
-        place = folder / Path(path).expanduser()
         try:
+            place = folder / Path(path).expanduser()
             if not place.is_file() or place.stat().st_size > _MOST_BYTES:
                 return None
             data = place.read_bytes()
@@ -631,7 +631,10 @@ def named_hints(text: str, folder: Path, environment: Mapping[str, str]) -> Hint
     path = Template(_HERE.sub("$PWD", named)).safe_substitute(known)
     if "$" in path or "`" in path:
         return HintsFile(line, named, "not looked at: only the job knows the name")
-    place = folder / Path(path).expanduser()
+    try:
+        place = folder / Path(path).expanduser()
+    except RuntimeError:
+        return HintsFile(line, path, "that user is not known here")
     try:
         if not place.is_file():
             return HintsFile(line, str(place), "this file does not exist here")

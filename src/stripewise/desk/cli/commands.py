@@ -329,6 +329,9 @@ def explain(error: Exception | KeyboardInterrupt, own: Sequence[str], command: S
         case OSError(filename=str()) if error.errno in _OUT_OF_REACH:
             print_error(f"cannot use {error.filename}: {error.strerror}; check who may, and that its file system works")
             return UserError.exit_code
+        case RuntimeError() if "home directory" in str(error):
+            print_error("the home folder of a user is not known here; name a whole path, or set HOME")
+            return UserError.exit_code
     explained = long_name(error)
     if os.environ.get("STRIPEWISE_DEBUG"):
         raise error
