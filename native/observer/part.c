@@ -144,17 +144,25 @@ struct part *the_part(void) {
     return atomic_compare_exchange_strong(&part, &found, made) ? made : found;
 }
 
+/* Files of a package below /usr/share, as time zones, have one record: the folder and *. */
+static void share_with_package(char *path) {
+    static const char shared[] = "/usr/share/";
+    char *inside = strncmp(path, shared, strlen(shared)) == 0 ? strchr(path + strlen(shared), '/') : NULL;
+    if (inside && inside[1])
+        memcpy(inside, "/*", sizeof "/*");
+}
+
 /* Python opens hundreds of modules, which would leave no room for data. Those of a folder, or of an installed
  * package, have one record: the folder and *.py or *.pyc. */
 static void share_record(char *path) {
     const char *dot = strrchr(path, '.');
     char *name = strrchr(path, '/');
+    const bool compiled = dot && strcmp(dot, ".pyc") == 0;
     /* A file that is called .py has no room for the shared name. */
-    if (!name || !dot || dot <= name + 1)
+    if (!name || !dot || dot <= name + 1 || (!compiled && strcmp(dot, ".py") != 0)) {
+        share_with_package(path);
         return;
-    const bool compiled = strcmp(dot, ".pyc") == 0;
-    if (!compiled && strcmp(dot, ".py") != 0)
-        return;
+    }
     *name = '\0';
     char *installed = strstr(path, "-packages/"), *cache = strrchr(path, '/');
     if (installed)

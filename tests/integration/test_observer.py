@@ -529,6 +529,19 @@ def test_modules_of_python_leave_room_for_data(observe: Observe, tmp_path: Path)
     assert shared.file_system == data[0].file_system
 
 
+def test_files_of_shared_packages_leave_room_for_data(observe: Observe) -> None:
+    # As the time zones that pandas opens, with which its tables had no record left.
+    package, files = next(
+        (folder, files)
+        for folder in Path("/usr/share").iterdir()
+        if folder.is_dir() and len(files := [str(file) for file in folder.rglob("*") if file.is_file()][:50]) > 2
+    )
+    report = observe(f"for path in {files}: open(path, 'rb').read(1)\nopen('data', 'w').write('12')")
+    (shared,) = (file for file in report.files if file.path == f"{package}/*")
+    assert shared.opens + sum(f.opens for f in report.files if f.path.startswith(f"{package}/*.")) >= len(files)
+    assert shared.size is None and any(file.path.endswith("/data") for file in report.files)
+
+
 def test_the_observer_alone_changes_nothing(observer: Path, accelerator: Path, tmp_path: Path) -> None:
     asked = {"STRIPEWISE_POSIX": "advice=random,direct=4096,cluster_threshold=1"}
     (tmp_path / "data").write_bytes(bytes(100_000))

@@ -440,8 +440,8 @@ class FileActivity(_ActivityPart):
 
     @property
     def stands_for_several(self) -> bool:
-        """Whether several files are counted together: the modules of a Python package, or what had no record left."""
-        return self.path == OTHER_FILES or self.path.endswith(("/*.py", "/*.pyc"))
+        """Whether several files are counted together: a package, or what had no record left."""
+        return self.path == OTHER_FILES or self.path.endswith(("/*.py", "/*.pyc", "/*"))
 
     @property
     def of_python(self) -> bool:

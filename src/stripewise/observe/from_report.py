@@ -379,6 +379,8 @@ def _list_unseen(report: Report) -> list[str]:
     others = [f"{OTHER_FILES} is one record of many: there are more files than are counted here"] if several else []
     if any(file.path.endswith(("/*.py", "/*.pyc")) for file in (*report.files, *report.posix_files)):
         others.append("the modules of a Python package count as one file")
+    if any(file.path.endswith("/*") for file in (*report.files, *report.posix_files)):
+        others.append("the files of a package below /usr/share count as one file")
     if hidden := _hidden(report):
         others.insert(0, f"what {hidden} started, as another user or elsewhere: observe that program itself")
     if report.job.interface:
