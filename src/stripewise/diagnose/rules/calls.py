@@ -270,8 +270,8 @@ def _count_reread(file: FileActivity) -> int:
     "Reads that memory may have answered",
     "What the job itself wrote shortly before may still be in the client's memory: then a read measures "
     "memory, not storage.",
-    "Treat the read bandwidth as cached. To measure, read on another node than wrote (--reorder of the kernel and of "
-    "IOR), write more than the memory holds, or drop the caches.",
+    "Treat the read bandwidth as cached. To measure, read on another node than wrote (--reorder of IOR), write more "
+    "than memory holds, or drop the caches.",
 )
 def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads of what the job just wrote."""
