@@ -118,7 +118,7 @@ def test_place_in_the_script_decides():
     assert "line 2 sets it again" in verdicts(twice, mpi="openmpi")[1, "fcoll"][1]
     overruled = "export OMPI_MCA_fcoll=dynamic\nmpirun --mca fcoll vulcan -np 4 ./a\n"
     alone = "export OMPI_MCA_fcoll=vulcan\nsrun {}./a\n"
-    for directive, option in (("#SBATCH --export=NONE\n", ""), ("", "--export=NONE ")):
+    for directive, option in (("#SBATCH -N 2 --export=NONE\n", ""), ("", "--export=NONE ")):
         text = "#!/bin/bash\n" + directive + alone.format(option)
         ((_, judged),) = ((key, one) for key, one in verdicts(text, mpi="openmpi").items() if key[1] == "fcoll")
         assert judged[0] == "cannot tell" and "srun passes no variable of the script on" in judged[1]

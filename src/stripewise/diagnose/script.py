@@ -115,7 +115,7 @@ def _read_pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
     return found
 
 
-_NOTHING_EXPORTED = re.compile(r"#SBATCH\s+--export[=\s]NONE\b")
+_NOTHING_EXPORTED = re.compile(r"#SBATCH\s+([^#]*\s)?--export[=\s]NONE\b")
 _EXPORT_AGAIN = re.compile(r"\bS(LURM|RUN)_EXPORT_ENV\b")
 """The variables by which the option of a job reaches its calls of srun; scripts that know them change that."""
 
