@@ -204,6 +204,11 @@ def test_imports_are_told_once() -> None:
     many = {**modules(900), "totals": {"posix": {"stats": 900, "calls": {"stat": 9.0}}}}
     one = activity(job={"ranks": 1, "interface": "posix"}, counts_opens_once=True, **many)
     assert "import-storm" in codes(one) and "metadata-storm" not in codes(one)
+    # As of zarr: half as many chunks are written, each under another name before.
+    chunks = [{"path": f"/data/{i}", **posix(write=calls(1, 16 * KIB), opens=1)} for i in range(40)]
+    both = {**many, "files": [*many["files"], *chunks]}
+    one = activity(job={"ranks": 1, "interface": "posix"}, counts_opens_once=True, **both)
+    assert "metadata-storm" in codes(one) and "import-storm" not in codes(one)
 
 
 def test_the_request_off_the_stripes_is_the_one_that_is_named():

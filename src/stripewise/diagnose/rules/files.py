@@ -70,7 +70,7 @@ _FLUSH_ONCE = "Flush once before the file is closed, or at each checkpoint that 
 
 
 def search_packages(activity: Activity, limits: Thresholds) -> tuple[int, int] | None:
-    """Give the calls on paths and the opens of modules where most that a job opens are modules of Python."""
+    """Give the calls on paths and the opens of modules where two of three files that a job opens are modules."""
     opened = sum(file.lower.opens for file in activity.files if file.of_python)
     # A report has failed opens among the calls on paths; a log counts opens that succeeded by file.
     processes = activity.processes
@@ -80,7 +80,7 @@ def search_packages(activity: Activity, limits: Thresholds) -> tuple[int, int] |
     if not limits["import_ratio"] <= calls / opened <= limits["import_most"]:
         return None
     others = sum(file.lower.opens for file in activity.files if not file.installed)
-    return (calls, opened) if others <= opened else None
+    return (calls, opened) if 2 * others <= opened else None
 
 
 @rule(

@@ -171,7 +171,9 @@ def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     processes = activity.processes
     modules = [file for file in activity.files if file.of_python]
     others = [file for file in activity.files if not file.of_python]
-    spent = max(0.0, activity.totals.posix.meta_seconds - sum(f.posix.meta_seconds for f in others if f.posix))
+    paths = activity.totals.posix
+    renamed = paths.calls.get("change", 0.0)
+    spent = max(0.0, paths.meta_seconds - renamed - sum(f.posix.meta_seconds for f in others if f.posix))
     shared = sorted({file.file_system or "" for file in modules if of_file(file.file_system) is not GENERIC})
     share = activity.share(spent)
     yield Finding(
