@@ -119,7 +119,8 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     asked = sum(level.opens + level.stats for level in levels)
     nothing_else = asked >= levels[0].count and moved < limits["meta_bytes"] * asked
     great = share >= limits["meta_share"] or (nothing_else and (through or not parallel))
-    opening = calls >= limits["meta_calls"] and great and calls > _find_least_storm(activity)
+    own_calls = calls - (_OF_MPI * activity.job.ranks if parallel and not through else 0)
+    opening = own_calls >= limits["meta_calls"] and great and calls > _find_least_storm(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
     if not through and search_packages(activity, limits) is not None:
@@ -152,6 +153,8 @@ _FEWER = "Use fewer files, keep them open, and look less often for what is there
 
 
 _MOST = 0.5
+_OF_MPI = 400
+"""Calls on paths that a process makes at most as MPI starts: 294 with MPICH 4.0.2, 273 with Open MPI 4.1.4."""
 
 
 _ON_PATHS = {"failed_open": "opens that failed", "list": "listing folders", "change": "changes of paths"}
@@ -288,8 +291,9 @@ def flushes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
     if share < limits["flush_wait"] and spent < limits["meta_seconds"] * activity.job.ranks:
         return
     total = sum(file.upper.syncs for file in activity.files)
-    # One for each file, when it is complete, is what safety costs.
-    most = Severity.MEDIUM if total <= 2 * len(waits) else Severity.HIGH
+    # One by each rank for each file, when it is complete, is what safety costs.
+    once = sum(file.ranks for file in activity.files if file.path in waits)
+    most = Severity.MEDIUM if total <= 2 * once else Severity.HIGH
     yield Finding(
         kind,
         weigh(activity, limits, share, most),
