@@ -1,6 +1,7 @@
 """Reading the runtime's report, and what it shows of the workload."""
 
 import json
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ from stripewise.observe.from_report import activity_of
 from stripewise.observe.journal import learned_lines
 from stripewise.observe.report import parse_report, sum_reports
 from stripewise.observe.workload import workload_of
+from stripewise.output.diagnosis import render_diagnosis
 from stripewise.runners.local.scratch import Scratch
 from tests.unit.reports import changed, recorded, report
 
@@ -300,3 +302,13 @@ def test_a_run_folder_gives_the_reports_of_all_programs_in_their_order(tmp_path)
     assert place.read_report()[0] is None and "report.json.2 is not JSON" in place.read_report()[1]
     place.create({}, {})
     assert place.reports() == []
+
+
+def test_the_page_of_a_program_without_mpi_names_its_script_and_processes():
+    data = recorded("r_streams")["default"]
+    one = {**data["processes"][0], "executable": "/usr/bin/python3.11", "script": "app.py"}
+    data = {**data, "processes": [one, one], "job": {**data["job"], "executable": "/usr/bin/python3.11"}}
+    found = diagnose(activity_of(parse_report(data), "report.json"))
+    page = render_diagnosis(found.as_json(), found.activity)
+    assert "<title>app.py" in page and "app.py, /usr/bin/python3.11" in page
+    assert re.search(r"Processes\s*</\w+>\s*<\w+[^>]*>\s*2\b", page) and "Ranks<" not in page

@@ -42,7 +42,7 @@ def render_diagnosis(
     job = document["job"]
     return page(
         "diagnosis.html",
-        title=PurePath(job["executable"].split(" ")[0] or document["source"]).name,
+        title=activity.job.name or PurePath(document["source"]).name,
         subtitle=f"{format_moment(job['started'])} · {document['source']}",
         brand="Stripewise diagnosis",
         **context(document, activity, drawn, plan),
