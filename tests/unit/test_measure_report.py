@@ -159,6 +159,10 @@ def test_a_file_through_streams_and_other_calls_counts_as_both():
     assert (log.stdio.write.count, log.posix.write.count, log.posix.read.count) == (80_000, 0, 37)
     (small,) = (one for one in diagnose(activity).findings if one.code == "small-writes")
     assert small.says.startswith("391 requests"), "writev of strace"
+    # Of the database 16 bytes went through a stream, and 4,762 reads did not.
+    found = diagnose(activity_of(report("any_program", "sqlite"), "report.json")).findings
+    (small,) = (one for one in found if one.code == "small-reads")
+    assert small.says.startswith("4,762 requests")
 
 
 def test_a_job_has_the_name_of_its_program_and_not_of_a_shell_or_interpreter():

@@ -207,8 +207,14 @@ def _split_streams(file: FileReport, whole: Level) -> dict[str, Level]:
         return {"stdio": whole}
 
     def calls(made: Mapping[str, Operation], way: Direction) -> Calls:
-        mixed = _of_direction(streams, way) and _of_direction(others, way)
-        known = calls_of(made, way, None if mixed else getattr(file.pattern, way))
+        beside = _of_direction(streams if made is others else others, way)
+        pattern = getattr(file.pattern, way)
+        if beside and pattern is not None:
+            # Sizes are counted of both together: those of one interface are what is not of the other one.
+            sizes = _sizes(list(beside.values()), _count(beside), None)
+            rest = [both - one for both, one in zip(pattern.histogram, sizes, strict=False)]
+            pattern = pattern.model_copy(update={"histogram": rest}) if rest and min(rest) >= 0 else None
+        known = calls_of(made, way, pattern)
         return known.model_copy(update={"extent": getattr(whole, way).extent if known.bytes else None})
 
     return {
