@@ -85,6 +85,14 @@ def test_more_calls_on_paths_than_imports_make_are_not_those_of_imports() -> Non
     assert "import-storm" not in codes(activity(**modules(40_444)))
 
 
+def test_what_lies_on_a_local_disk_is_not_to_be_put_there() -> None:
+    made = {where: modules(900) for where in ("ext4", "lustre")}
+    for where, one in made.items():
+        one["files"] = [{**file, "file_system": where} for file in one["files"]]
+    fixes = {where: found(activity(**one), "import-storm").fix for where, one in made.items()}
+    assert fixes["ext4"].startswith("Shorten PYTHONPATH") and not fixes["lustre"]
+
+
 def step(written: list[int]) -> Activity:
     loads = {"source": "report", "read": [8 * MIB] * len(written), "written": written, "seconds": [1.0] * len(written)}
     one = activity(posix(write=calls(100, MIB)), ranks=len(written))

@@ -148,13 +148,15 @@ def random_striped(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     )
 
 
+_IMPORT_LESS = "Shorten PYTHONPATH, keep .pyc files, and import in one process before it forks the others."
+
+
 @rule(
     "import-storm",
     "Python searches its packages",
     "Each import looks for many names in every folder of sys.path, and each process of a job does it again. These are "
     "thousands of requests to the metadata servers before the program begins.",
-    "Put the environment on local disk or into a container image (one file). Shorten PYTHONPATH, keep .pyc files, and "
-    "import in one process before it forks the others.",
+    f"Put the environment on local disk or into a container image (one file). {_IMPORT_LESS}",
     limits={
         "import_files": Limit(40, "count", "modules of Python that were opened"),
         "import_calls": Limit(250, "count", "stats, failed opens and listings"),
@@ -184,6 +186,7 @@ def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
         {"calls": calls, "modules": opened, "processes": len(processes), "seconds": spent},
         top({file.path: file.lower.meta_seconds for file in modules}),
         share=share,
+        fix=_IMPORT_LESS if all(file.file_system in GENERIC.local for file in modules) else "",
     )
 
 
