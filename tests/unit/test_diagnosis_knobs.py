@@ -578,6 +578,36 @@ def test_the_script_says_where_it_runs_and_what_contradicts_the_user() -> None:
     assert [one.verdict for one in review.settings] == ["cannot tell"]
 
 
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("export OMPI_MCA_fcoll=^vulcan\nmpirun ./a\n", ["live"]),
+        ("export OMPI_MCA_fcoll=vulcan,individual\nmpirun ./a\n", ["live"]),
+        ("export OMPI_MCA_fcoll=vulcan,individul\nmpirun ./a\n", ["dead"]),
+        # Intel MPI 2021.19 takes these in small letters and in capitals, and stops at others.
+        ("module load impi\nexport I_MPI_EXTRA_FILESYSTEM=ON\nmpirun ./a\n", ["live"]),
+        ("module load impi\nexport I_MPI_EXTRA_FILESYSTEM=On\nmpirun ./a\n", ["dead"]),
+        # Spectrum MPI, and Open MPI on Lustre before 4.1, take ROMIO of themselves.
+        ("export OMPI_MCA_io=ompio\njsrun ./a\n", ["live"]),
+        ("export OMPI_MCA_io=ompio\nmpirun ./a\n", ["cannot tell"]),
+        ("module load openmpi/4.1.4\nexport OMPI_MCA_io=ompio\nmpirun ./a\n", ["dead"]),
+        ("module load openmpi/4.0.5\nlfs setstripe -c 4 .\nexport OMPI_MCA_io=ompio\nmpirun ./a\n", ["live", "live"]),
+        (
+            "export OMPI_MCA_pml=ucx ROMIO_HINTS=h\necho romio_cb_write enable > h\njsrun ./a\n",
+            ["cannot tell"],
+        ),
+        # Both values go into one line of the script that this one writes.
+        (
+            "f=enable\nif [ $n -gt 4 ]; then f=disable; fi\necho '#!/bin/bash' > s\n"
+            "echo \"export MPICH_MPIIO_HINTS=*:romio_cb_write=$f\" >> s\necho 'srun ./a' >> s\nsbatch s\n",
+            ["cannot tell", "live"],
+        ),
+    ],
+)
+def test_what_scripts_of_sites_set_is_not_called_dead_for_its_form(text: str, right: list[str]) -> None:
+    assert [one.verdict for one in judge_script(f"#!/bin/bash\n{text}", Surroundings(""))] == right
+
+
 def test_sizes_of_osts_keep_their_capitals() -> None:
     (found,) = judge_script("lfs setstripe -c 4 out\nsrun ./a\n", Surroundings("", "lustre"))
     assert found.reason.startswith("OSTs ")

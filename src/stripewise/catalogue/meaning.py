@@ -563,14 +563,14 @@ def _explain_version(parameter: Parameter, since: str, until: str, situation: Si
     library, have = parameter.library, situation.version(parameter.library)
     if not have:
         return ""
-    if since and _compare_versions(have, since) < 0:
+    if since and compare_versions(have, since) < 0:
         return f"known since {library} {since}, the program uses {have}"
-    if until and _compare_versions(have, until) > 0:
+    if until and compare_versions(have, until) > 0:
         return f"known until {library} {until}, the program uses {have}"
     return ""
 
 
-def _compare_versions(have: str, bound: str) -> int:
+def compare_versions(have: str, bound: str) -> int:
     """Compare a version with a bound as far as the bound goes: 4.1.9 is no later than 4.1, and 5 is 5.0."""
     ours, theirs = ([int(part) for part in re.findall(r"\d+", version)] for version in (have, bound))
     ours = (ours + [0] * len(theirs))[: len(theirs)]

@@ -20,6 +20,7 @@ from stripewise.catalogue.meaning import (
     Situation,
     acts,
     bare_names,
+    compare_versions,
     find_described,
     find_parameter,
     find_source,
@@ -44,6 +45,9 @@ MPI = {
     "intel": "Intel MPI",
 }
 """The MPI libraries that verdicts are given for, each with the name that people know."""
+_OMPIO_ON_LUSTRE = "4.1"
+"""The version of Open MPI from which OMPIO is the default on Lustre, too."""
+_SPECTRUM = re.compile(r"^[ \t]*(?:jsrun|lrun)\s|spectrum-mpi", re.I | re.MULTILINE)
 _ROMIO = frozenset({"mpich", "cray", "intel", "openmpi-romio"})
 
 
@@ -213,7 +217,7 @@ def review_script(
         every = tuple(range(len(script.scenes)))
         late = script.hints_gone
         of_file = [replace(one, scenes=every, gone=late, cure="set it before the launch") for one in hints]
-        judge = _Judge(where, script, outer, of_file if script is named else [])
+        judge = _Judge(where, script, outer, of_file if script is named else [], text)
         used = used or judge.libraries[0]
         found += judge.judge_all()
         remarks += judge.remarks
@@ -232,13 +236,18 @@ class _Judge:
         See :class:`Review`.
     """
 
-    def __init__(self, where: Surroundings, script: Script, outer: Script, of_file: Sequence[ScriptSetting]) -> None:
+    def __init__(
+        self, where: Surroundings, script: Script, outer: Script, of_file: Sequence[ScriptSetting], text: str
+    ) -> None:
         self._script = script
         self._knobs = [*script.settings, *of_file]
         self.remarks: list[str] = []
-        self.libraries = self._choose_libraries(where, script, outer)
-        self._where = self._choose_file_system(where, script, outer)
         self._versions = {**outer.versions, **script.versions}
+        self._where = self._choose_file_system(where, script, outer)
+        of_files, self.remarks = self.remarks, []
+        self._romio_by_default = self._is_romio_default(text)
+        self.libraries = self._choose_libraries(where, script, outer)
+        self.remarks += of_files
         self._parameters = {id(knob): _find_parameter(knob) for knob in self._knobs}
         marked = {knob.mark: knob for knob in script.settings}
         acting = {
@@ -268,12 +277,23 @@ class _Judge:
             if shown.mpi and shown.mpi != where.mpi.partition("-")[0]:
                 self._contradict(shown, "mpi", f"{MPI[shown.mpi]}, but --mpi says {MPI[where.mpi]}", MPI[where.mpi])
             return (where.mpi,)
+        if shown.mpi == "openmpi" and self._romio_by_default:
+            return ("openmpi", "openmpi-romio")
         if shown.mpi:
             return (shown.mpi,)
         if why := shown.unclear.get("mpi"):
             self.remarks.append(f"{why}; a setting is dead only where it is so under each; --mpi chooses one")
             return tuple(shown.several.get("mpi", ()))
         return ("mpich",)
+
+    def _is_romio_default(self, text: str) -> bool | None:
+        """Whether Open MPI may take ROMIO unasked: on Lustre before 4.1, and as Spectrum MPI; None if not known."""
+        version = self._where.version or self._versions.get("Open MPI", "")
+        if version and compare_versions(version, _OMPIO_ON_LUSTRE) >= 0:
+            return False
+        if _SPECTRUM.search(text):
+            return True
+        return self._where.file_system == "lustre" if self._where.file_system else None
 
     def _choose_file_system(self, where: Surroundings, script: Script, outer: Script) -> Surroundings:
         shown = script if script.file_system else outer
@@ -367,6 +387,9 @@ class _Judge:
         meaning = parse(parameter, knob.value) if knob.known and "$" not in knob.value else Meaning(None)
         if meaning.wrong:
             return JudgedSetting(knob, "dead", meaning.wrong, meaning.fix or "leave it out")
+        if parameter.name == "io" and meaning.value == parameter.default and self._romio_by_default is not False:
+            reason = "Open MPI before 4.1 takes ROMIO on Lustre without it, and Spectrum MPI may do so everywhere"
+            return JudgedSetting(knob, "live" if self._romio_by_default else "cannot tell", reason)
         answer = acts(parameter, meaning.value, self._situation(knob, library))
         if answer.acts is False:
             return JudgedSetting(knob, "dead", answer.why, "leave it out")

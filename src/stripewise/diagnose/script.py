@@ -651,6 +651,8 @@ class _ScriptReader(Interpreter):
                 cure="write export before it",
             )
         number = self._number(line) if line else 0
+        if how == "again" and number == setting.line:
+            return replace(setting, unsure="this line may set another value, too")
         told, cure = {
             "again": (f"line {number} sets it again before anything is started", "keep one of them"),
             "unset": (

@@ -121,6 +121,10 @@ class Mca(Environment):
             return int(number[1]) != 0
         return _SWITCHES.get(text.lstrip())
 
+    def word(self, text: str, words: Sequence[str]) -> str | None:
+        """Take lists of components, too: ``vulcan,individual``, or ``^vulcan``, which takes all others."""
+        return text if text.startswith("^") or all(part in words for part in text.split(",")) else None
+
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
         """Write them as parameters, or as the variables that hold them."""
         if form is Form.MCA:
