@@ -596,6 +596,10 @@ def test_the_script_says_where_it_runs_and_what_contradicts_the_user() -> None:
             "export OMPI_MCA_pml=ucx ROMIO_HINTS=h\necho romio_cb_write enable > h\njsrun ./a\n",
             ["cannot tell"],
         ),
+        ("export HDF5_USE_FILE_LOCKING=FALSE\nsrun apptainer exec --cleanenv img ./a\n", ["cannot tell"]),
+        ("export HDF5_USE_FILE_LOCKING=FALSE\nsingularity exec -e img ./a\n", ["cannot tell"]),
+        ("export HDF5_USE_FILE_LOCKING=FALSE\nsrun singularity exec img ./a -e\n", ["live"]),
+        ("export HDF5_USE_FILE_LOCKING=FALSE\nsrun singularity exec -e img ./a\nsrun ./b\n", ["live"]),
         # Both values go into one line of the script that this one writes.
         (
             "f=enable\nif [ $n -gt 4 ]; then f=disable; fi\necho '#!/bin/bash' > s\n"

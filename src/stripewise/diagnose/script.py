@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import PurePosixPath
 
 from stripewise.catalogue.filesystems import FILE_SYSTEMS
@@ -120,6 +120,17 @@ _EXPORT_AGAIN = re.compile(r"\bS(LURM|RUN)_EXPORT_ENV\b")
 """The variables by which the option of a job reaches its calls of srun; scripts that know them change that."""
 
 
+def _find_clean_container(texts: Sequence[str]) -> tuple[str, str] | None:
+    """Give a command's container and its option by which that starts without the variables of the script."""
+    place = next((at for at, word in enumerate(texts) if base_name(word) in ("apptainer", "singularity")), None)
+    if place is None:
+        return None
+    options = list(takewhile(lambda word: word.startswith("-"), texts[place + 2 :]))
+    clean = ("--cleanenv", "--containall")
+    found = (word for word in texts[place + 2 :] if word in clean or (word in ("-e", "-C") and word in options))
+    return next(((texts[place], word) for word in found), None)
+
+
 class _ScriptReader(Interpreter):
     """Collects the settings of a script, and what programs find of them."""
 
@@ -151,8 +162,8 @@ class _ScriptReader(Interpreter):
         self._included = ""
         self._keeping_back = 0
         """The line with the option of the job by which srun passes no variable of the script on."""
-        self._kept_back = 0
-        """The line with the option where it acted."""
+        self._kept_back: tuple[str, str, int] | None = None
+        """What passes none on where it acted, and by which option of which line."""
         self._passed_on = False
         """Whether a launcher passed them on."""
 
@@ -263,7 +274,9 @@ class _ScriptReader(Interpreter):
             return
         launch = Launch() if first in STARTS_NOTHING else read_launch(words)
         self._facts.read_command(texts, launch, line, always=always)
-        if launch.launcher:
+        if container := _find_clean_container(texts):
+            self._kept_back = (base_name(container[0]), container[1], line)
+        elif launch.launcher:
             self._read_export(texts, line, by_srun=base_name(launch.launcher) == "srun")
         if first in ("cp", "mv") or (first == "ln" and len(words) > 2):
             self._copy(texts)
@@ -305,7 +318,7 @@ class _ScriptReader(Interpreter):
         else:
             kept = self._keeping_back
         if by_srun and kept:
-            self._kept_back = kept
+            self._kept_back = ("srun", "--export=NONE", kept)
         else:
             self._passed_on = True
 
@@ -619,9 +632,9 @@ class _ScriptReader(Interpreter):
             return setting
         if mark in self._uncalled:
             return replace(setting, unsure=self._uncalled[mark])
-        kept_back = self._kept_back and not self._passed_on and setting.variable and not setting.bound
-        if mark in self._seen and kept_back:
-            told = f"by --export=NONE in line {self._number(self._kept_back)}, srun passes no variable of the script on"
+        if self._kept_back and not self._passed_on and mark in self._seen and setting.variable and not setting.bound:
+            who, option, line = self._kept_back
+            told = f"by {option} in line {self._number(line)}, {who} passes no variable of the script on"
             return replace(setting, unsure=told)
         if mark in self._seen:
             return replace(setting, partly=mark not in reached and setting.form != "commands" and self._starts)
