@@ -600,6 +600,10 @@ def test_the_script_says_where_it_runs_and_what_contradicts_the_user() -> None:
         ("export HDF5_USE_FILE_LOCKING=FALSE\nsingularity exec -e img ./a\n", ["cannot tell"]),
         ("export HDF5_USE_FILE_LOCKING=FALSE\nsrun singularity exec img ./a -e\n", ["live"]),
         ("export HDF5_USE_FILE_LOCKING=FALSE\nsrun singularity exec -e img ./a\nsrun ./b\n", ["live"]),
+        # Parts of a launch with values of their own: no verdict stands for both.
+        ("mpirun --mca io romio321 ./a : --mca io ompio ./b\n", []),
+        ("time mpirun --mca fcoll vulcan ./a : --mca fcoll vulcan ./b\n", ["live"]),
+        ("mpirun --mca fcoll vulcan ./a : ./b\n", ["live"]),
         # Both values go into one line of the script that this one writes.
         (
             "f=enable\nif [ $n -gt 4 ]; then f=disable; fi\necho '#!/bin/bash' > s\n"

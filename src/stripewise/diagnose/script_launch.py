@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from stripewise.catalogue.carriers import MCA
 from stripewise.catalogue.meaning import knows_name
@@ -80,6 +81,7 @@ def read_launch(words: Sequence[Value]) -> Launch:
     texts = tuple(text_of(word) for word in words[:_MOST_WORDS])
     given = _read_given(texts)
     name = base_name(given.launcher)
+    differing = _find_differing(texts, given.launcher) if ":" in texts and name else frozenset()
     library, shown_by = LAUNCHERS[name].library_of(name) if name else "", name
     if name and not library and given.mca:
         option = next((word for word in texts if _is_option(word, _ANY.mca)), "")
@@ -87,14 +89,28 @@ def read_launch(words: Sequence[Value]) -> Launch:
     variables = [
         (one, value)
         for one, text in given.environment.items()
-        if re.fullmatch(NAME, one) and (value := _find_value(words, texts, one, text)) is not None
+        if one not in differing
+        and re.fullmatch(NAME, one)
+        and (value := _find_value(words, texts, one, text)) is not None
     ]
     mca = [
         (one, value)
         for one, text in given.mca.items()
-        if knows_name(MCA, one) and (value := _find_value(words, texts, one, text)) is not None
+        if one not in differing and knows_name(MCA, one) and (value := _find_value(words, texts, one, text)) is not None
     ]
     return Launch(given.launcher, library, shown_by, tuple(variables), tuple(mca))
+
+
+def _find_differing(texts: Sequence[str], launcher: str) -> frozenset[str]:
+    """Give the names that parts of a launch set to values of their own: ``mpirun --mca io A ./a : --mca io B ./b``."""
+    values: dict[str, set[str]] = {}
+    colons = [place for place, word in enumerate(texts) if word == ":"]
+    for begin, end in pairwise([-1, *colons, len(texts)]):
+        part = texts[begin + 1 : end]
+        given = _read_given(tuple(part if begin < 0 else (launcher, *part)))
+        for name, value in (*given.environment.items(), *given.mca.items()):
+            values.setdefault(name, set()).add(value)
+    return frozenset(name for name, found in values.items() if len(found) > 1)
 
 
 def read_options(value: Value) -> Launch | None:
