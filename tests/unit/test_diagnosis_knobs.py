@@ -604,6 +604,7 @@ def test_the_script_says_where_it_runs_and_what_contradicts_the_user() -> None:
         ("mpirun --mca io romio321 ./a : --mca io ompio ./b\n", []),
         ("time mpirun --mca fcoll vulcan ./a : --mca fcoll vulcan ./b\n", ["live"]),
         ("mpirun --mca fcoll vulcan ./a : ./b\n", ["live"]),
+        ("printf 'cb_nodes=4\\nromio_cb_write enable\\n' > h\nexport ROMIO_HINTS=h\nmpiexec ./a\n", ["dead", "live"]),
         # Both values go into one line of the script that this one writes.
         (
             "f=enable\nif [ $n -gt 4 ]; then f=disable; fi\necho '#!/bin/bash' > s\n"

@@ -30,6 +30,7 @@ from stripewise.diagnose.script_setting import (
     find_adios_settings,
     find_hint_line,
     find_hints,
+    find_passed_over,
     is_hint,
     is_own,
     may_set_something,
@@ -542,6 +543,9 @@ class _ScriptReader(Interpreter):
             found = [one for line in filled[:_MOST] if (one := find_hint_line(line, path))]
             known = sum(is_hint(one) for one in found)
             named = name in names
+            if named:
+                passed_over = [one for line in filled[:_MOST] if (one := find_passed_over(line, path))]
+                self._seen.update([self._mark(one) for one in passed_over])
             if not known or (not named and 2 * known < len(filled)):
                 continue
             kept = [line for line in filled if named or ((one := find_hint_line(line, path)) and is_hint(one))]

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from stripewise.catalogue.carriers import ADIOS2, ENVIRONMENT, HINT, MCA
 from stripewise.catalogue.filesystems import FILE_SYSTEMS
-from stripewise.catalogue.meaning import bare_names, knows_name, names_of
+from stripewise.catalogue.meaning import bare_names, knows_exactly, knows_name, names_of
 from stripewise.diagnose.shell_state import Piece, Value, is_known_between, line_in, text_of
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -18,6 +18,7 @@ _INFO = re.compile(
     re.I,
 )
 _HINT_LINE = re.compile(r"\s*(?P<name>[A-Za-z][A-Za-z0-9_]+)[ \t]+(?P<value>[^\s#]\S*)\s*")
+_EQUALS_LINE = re.compile(r"\s*(\w{1,99})\s{0,9}=\s{0,9}([^\s=#]{1,99})\s*")
 _IOR_LINE = re.compile(r"\s*(?:setenv\s+)?IOR_HINT__(?:MPI|GPFS)__(?P<name>\w+)(?:\s*=\s*|\s+)(?P<value>\S+)\s*")
 _IOR = re.compile(r"IOR_HINT__(?:MPI|GPFS)__(\w+)")
 _ADIOS = re.compile(
@@ -269,6 +270,18 @@ def find_hint_line(line: Value, path: str) -> ScriptSetting | None:
     value = text_of(line)[slice(*found.span("value"))]
     known = is_known_between(line, *found.span("value")) and not _TEMPLATE.search(found["value"])
     return ScriptSetting(line_in(line, found.start("name")), found["name"], value, form, target=path, known=known)
+
+
+def find_passed_over(line: Value, path: str) -> ScriptSetting | None:
+    """Give the hint that a line of a hints file would hold if it were written as ROMIO reads it."""
+    found = _EQUALS_LINE.fullmatch(text_of(line))
+    if found is None or not knows_exactly(HINT, found[1]):
+        return None
+    why = "ROMIO passes over lines that are not a name and a value with a blank between them"
+    cure = f"write {found[1]} {found[2]}"
+    return ScriptSetting(
+        line_in(line, found.start(1)), found[1], found[2], "romio_file", target=path, fault=why, cure=cure
+    )
 
 
 def find_adios_settings(line: Value, path: str) -> Iterator[ScriptSetting]:
