@@ -130,7 +130,8 @@ bool sw_opened_by_ompio(const char *path) {
     bool others = *io == '^'; /* all components but those named */
     bool ompio = !*io || (strstr(io, "ompio") != NULL) != others;
     bool romio = !*io || (strstr(io, "romio") != NULL) != others;
-    return ompio && !(romio && OMPI_MAJOR_VERSION < 5 && sw_layout_place(path) == &sw_lustre);
+    const bool prefers_romio = OMPI_MAJOR_VERSION * 100 + OMPI_MINOR_VERSION < 401;
+    return ompio && !(romio && prefers_romio && sw_layout_place(path) == &sw_lustre);
 #else
     (void)path;
     return false;

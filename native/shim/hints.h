@@ -43,7 +43,7 @@ const char *sw_matches_get(const struct sw_matches *matches, enum sw_carrier car
 /* The value of a key of an info, which may be MPI_INFO_NULL. */
 bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]);
 
-/* Will Open MPI's OMPIO open the file? It does unless the parameter io chooses ROMIO; until Open MPI 4.1
+/* Will Open MPI's OMPIO open the file? It does unless the parameter io chooses ROMIO; before Open MPI 4.1
  * ROMIO opens files on Lustre. */
 bool sw_opened_by_ompio(const char *path);
 
