@@ -285,7 +285,7 @@ def test_only_what_nothing_else_explains_is_a_pause() -> None:
     time.sleep(0.2)
     late = time.monotonic() - before.at
     assert before.unexplained(late) > 0.1
-    assert replace(before, fetched=before.fetched - 1).unexplained(late) == 0, "its pages had to come from the disk"
+    assert replace(before, fetched=before.fetched - 9).unexplained(late) < 0, "its pages had to come from the disk"
     assert replace(before, waits={}).unexplained(late) == 0, "the kernel does not say who waited"
 
 

@@ -27,6 +27,8 @@ _TAIL_OF_TEXT = 1 << 14
 _BEAT = 0.5
 _LEAST_LATE = 0.1
 _SHARE_LATE = 0.01
+_FETCH = 0.1
+"""Seconds that a busy disk may take for one page of this process."""
 
 
 class Pauses(threading.Thread):
@@ -90,10 +92,11 @@ class Look:
     def unexplained(self, late: float) -> float:
         """Give the part of a delay since then that nothing explains: this process was stopped."""
         now = Look.take()
-        if not self.waits or now.fetched > self.fetched:
+        if not self.waits:
             return 0.0
         waited = sum(max(0, waits - self.waits.get(thread, 0)) for thread, waits in now.waits.items())
-        return late - (now.worked - self.worked) - waited / 1e9
+        fetching = _FETCH * (now.fetched - self.fetched)
+        return late - (now.worked - self.worked) - waited / 1e9 - fetching
 
 
 class Keeper(threading.Thread):
