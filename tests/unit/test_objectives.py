@@ -148,6 +148,16 @@ def test_numbers_of_an_experiment_have_the_unit_of_its_first_run(tmp_path: Path,
     assert measure(rate, outcome(folder=tmp_path), units) == pytest.approx(number)
 
 
+def test_numbers_in_units_of_two_kinds_are_not_compared(tmp_path: Path):
+    rate = parse_objective(r"regex:rate: ([0-9.]+)", "maximize")
+    units: dict[str, str] = {}
+    (tmp_path / "stdout").write_text("rate: 950 MB/s")
+    measure(rate, outcome(folder=tmp_path), units)
+    (tmp_path / "stdout").write_text("rate: 3.5 s")
+    with pytest.raises(RunFailed, match="the number is in s, and that of the first run in MB/s"):
+        measure(rate, outcome(folder=tmp_path), units)
+
+
 def test_a_unit_may_stand_in_the_label_of_a_number(tmp_path: Path):
     """As fio prints latencies: 950 usec beside 1.1 msec was proven a gain of 864 times."""
     rate = parse_objective(r"regex:clat \(.sec\).*avg= *([0-9.]+)", "minimize")

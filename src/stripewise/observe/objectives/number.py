@@ -117,15 +117,24 @@ def find_unit(behind: str, before: str = "") -> str:
 
 
 def convert(number: float, unit: str, into: str) -> float:
-    """Give a number with one unit in another; as it is where the units are not of one kind.
+    """Give a number with one unit in another; as it is where one has none.
+
+    Raises
+    ------
+    ValueError
+        If the units are not of one kind.
 
     Examples
     --------
-    >>> convert(1.5, "GB/s", "MB/s"), convert(900.0, "ms", "s"), convert(2.0, "GB/s", "s"), convert(12.5, "k", "")
-    (1500.0, 0.9, 2.0, 12500.0)
+    >>> convert(1.5, "GB/s", "MB/s"), convert(900.0, "ms", "s"), convert(12.5, "k", "")
+    (1500.0, 0.9, 12500.0)
     """
     own, wanted = _scale(unit), _scale(into)
-    if unit == into or own is None or wanted is None or own[1] != wanted[1]:
+    if unit == into:
+        return number
+    if own is None or wanted is None or own[1] != wanted[1]:
+        if unit and into:
+            raise ValueError(f"the number is in {unit}, and that of the first run in {into}")
         return number
     return number * own[0] / wanted[0]
 

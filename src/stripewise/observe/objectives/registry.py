@@ -163,7 +163,10 @@ def _read(name: str, outcome: Outcome, units: MutableMapping[str, str] | None) -
     else:
         value, unit = kind_of(name).read(outcome)
         # A program that prints 950 MB/s may print 1.1 GB/s with other settings.
-        value = value if units is None else convert(value, unit, units.setdefault(name, unit))
+        try:
+            value = value if units is None else convert(value, unit, units.setdefault(name, unit))
+        except ValueError as error:
+            raise RunFailed(str(error), "let the pattern match numbers in one kind of unit") from error
     if value and not 1 / MOST < abs(value) < MOST:
         raise RunFailed(f"the objective {name} is {value}, which is not a measurement")
     return value
