@@ -11,7 +11,7 @@ from stripewise.desk.cli import plan_run
 from stripewise.desk.cli.main import main
 from stripewise.engine import process
 from stripewise.engine.definition import with_options
-from stripewise.engine.protocol import name_limits, protocol_points
+from stripewise.engine.protocol import TypicalRun, name_limits, protocol_points
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.native.compiler import Compiler
@@ -47,13 +47,13 @@ def test_signals_whose_handlers_a_library_had_set_are_put_back(monkeypatch):
 
 @pytest.mark.parametrize(("operation", "asked"), [("read", False), ("both", True), ("write", True)])
 def test_only_of_programs_that_write_new_files_are_expected(operation, asked):
-    _, missed = protocol_points(Experiment(), 8, None, None, 2.0, Workload(operation=operation), False)
+    _, missed = protocol_points(Experiment(), 8, None, None, TypicalRun(2.0), Workload(operation=operation), False)
     assert any("new files" in point for point in missed) == asked
 
 
 @pytest.mark.parametrize(("share", "told"), [(None, "alone"), (0.042, "alone, which took 4% of the default's runs")])
 def test_how_much_of_the_runs_was_io_is_told(share, told):
-    _, missed = protocol_points(Experiment(), 8, None, None, 2.0, Workload(), False, share)
+    _, missed = protocol_points(Experiment(), 8, None, None, TypicalRun(2.0, share), Workload(), False)
     assert f"objective elapsed is not the time of I/O {told}" in missed
 
 
@@ -79,7 +79,7 @@ def test_a_proof_names_short_runs_and_data_in_memory(experiment, seconds, worklo
     made, known = Experiment.model_validate(experiment), Workload.model_validate(workload)
     assert name_limits(made, seconds, known, False) == limits
     assert name_limits(made, seconds, known, True) == ""
-    _, missed = protocol_points(made, 8, None, None, seconds, known, False)
+    _, missed = protocol_points(made, 8, None, None, TypicalRun(seconds), known, False)
     assert ("the data may have stayed in memory, so these figures may not hold on disk" in missed) == (
         "may have stayed" in limits
     )

@@ -24,7 +24,7 @@ from stripewise.engine.confirmation import (
     same_against_same,
 )
 from stripewise.engine.ledger import ExperimentLedger, Spent
-from stripewise.engine.protocol import Shift, find_shift, protocol_points
+from stripewise.engine.protocol import Shift, TypicalRun, find_shift, protocol_points
 from stripewise.engine.schedule import schedule_of
 from stripewise.requests.experiment import Confirmation, Experiment
 from stripewise.requests.objective import Bound, Objective
@@ -229,10 +229,9 @@ def proof_of(
         len(pairs),
         conclusion.speedup if conclusion else None,
         conclusion.same if conclusion else None,
-        typical_seconds(pairs),
+        typical_run(pairs),
         ledger.facts.workload or Workload(),
         ledger.simulated,
-        typical_io_share(pairs),
     )
     if pairs:
         runs = [run for p in pairs for run in (p.default, p.candidate) if run]
@@ -272,19 +271,14 @@ def proof_of(
     )
 
 
-def typical_seconds(pairs: Sequence[Pair]) -> float | None:
-    """Give the median wall time of the pairs' finished runs; None if none has one."""
-    runs = [run for pair in pairs for run in (pair.default, pair.candidate) if run is not None]
-    elapsed = [run.elapsed for run in runs if run.state is State.FINISHED and run.elapsed is not None]
-    return statistics.median(elapsed) if elapsed else None
-
-
-def typical_io_share(pairs: Sequence[Pair]) -> float | None:
-    """Give the median part of the pairs' finished default runs in I/O, 0 to 1; None where no report tells."""
-    runs = [pair.default for pair in pairs if pair.default is not None and pair.default.state is State.FINISHED]
-    activities = [run.activity for run in runs if run.activity is not None and run.activity.timed]
+def typical_run(pairs: Sequence[Pair]) -> TypicalRun:
+    """Give medians of the pairs' finished runs; None where none tells."""
+    default = [pair.default for pair in pairs if pair.default is not None]
+    runs = [run for run in (*default, *(pair.candidate for pair in pairs)) if run and run.state is State.FINISHED]
+    elapsed = [run.elapsed for run in runs if run.elapsed is not None]
+    activities = [run.activity for run in default if run in runs and run.activity is not None and run.activity.timed]
     shares = [share for one in activities if (share := one.io_share) is not None]
-    return statistics.median(shares) if shares else None
+    return TypicalRun(statistics.median(elapsed) if elapsed else None, statistics.median(shares) if shares else None)
 
 
 def more_budget(

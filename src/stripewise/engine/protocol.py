@@ -11,6 +11,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stripewise.catalogue.filesystems import of_file
 from stripewise.catalogue.workload import Workload
@@ -140,15 +141,21 @@ _TOUCHING = (*_LAUNCHING, "within")
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 
 
+class TypicalRun(NamedTuple):
+    """Medians over runs: wall time in seconds, and the part of the default's runs in I/O, 0 to 1; None if unknown."""
+
+    seconds: float | None = None
+    io_share: float | None = None
+
+
 def protocol_points(
     experiment: Experiment,
     pairs: int,
     speedup: Speedup | None,
     same: Same | None,
-    seconds: float | None,
+    typical: TypicalRun,
     workload: Workload,
     simulated: bool,
-    io_share: float | None = None,
 ) -> tuple[list[str], list[str]]:
     """Say what was kept and what was not, each as a sentence.
 
@@ -156,10 +163,8 @@ def protocol_points(
     ----------
     speedup, same
         The outcome of the pairs.
-    seconds : float or None
-        Typical wall time of a run of the confirmation.
-    io_share : float or None
-        Typical part of the default's runs in I/O, 0 to 1.
+    typical : TypicalRun
+        Of the confirmation.
 
     Returns
     -------
@@ -202,7 +207,7 @@ def protocol_points(
     if not simulated and _may_be_cached(experiment, workload):
         missed.append("the data may have stayed in memory, so these figures may not hold on disk")
     if experiment.runner in _LAUNCHING:
-        _points_of_launches(experiment, seconds, workload, io_share, point)
+        _points_of_launches(experiment, typical, workload, point)
         if experiment.runner == "steps":
             kept.append("both of a pair ran on the same nodes, and pairs took the sets of nodes in turn")
         if experiment.runner == "batch":
@@ -321,12 +326,12 @@ def phase_points(runs: Sequence[Run], experiment: Experiment) -> tuple[list[str]
 
 def _points_of_launches(
     experiment: Experiment,
-    seconds: float | None,
+    typical: TypicalRun,
     workload: Workload,
-    io_share: float | None,
     point: Callable[[bool, str, str], None],
 ) -> None:
     """The points that mean something where programs write files; a function or a replay has none."""
+    seconds, io_share = typical
     if seconds is not None:
         point(
             seconds >= _LEAST_SECONDS,

@@ -23,7 +23,7 @@ from stripewise.engine.conclusion import (
     kept_limits,
     more_budget,
     proof_of,
-    typical_seconds,
+    typical_run,
     verdict,
 )
 from stripewise.engine.confirmation import Decision, Pair, find_candidate, list_tested, pairs_of
@@ -172,7 +172,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     )
     plan = plan_of(ledger.identifier, experiment, bound, best)
     warned = list_cautions(plan.settings, workload, facts.io, facts.environment.get("mpi") or "") if proven else ()
-    limits = name_limits(experiment, typical_seconds(pairs), workload, ledger.simulated)
+    limits = name_limits(experiment, typical_run(pairs).seconds, workload, ledger.simulated)
     less = find_less_work([(pair.default, pair.candidate) for pair in pairs]) if proven else ""
     off = switched_off(bound).model_dump(exclude_defaults=True)
     return Result(
