@@ -29,6 +29,9 @@ _SHELL_WORDS = re.compile(r"[\w@%+=:,./ -]*")
 
 _LONGEST_NAME = 500
 
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish"})
+"""Programs whose argument is a script, by base name."""
+
 
 def _resource(text: str) -> str:
     if not _RESOURCE.fullmatch(text):

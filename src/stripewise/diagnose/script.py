@@ -40,8 +40,9 @@ from stripewise.diagnose.shell_run import Interpreter, behind
 from stripewise.diagnose.shell_state import ABSENT, Alternative, Piece, Reached, Value, base_name, is_known, text_of
 from stripewise.diagnose.shell_tree import Node
 from stripewise.errors import UserError
-from stripewise.runners.program.command import SCHEDULERS, SHELLS
+from stripewise.runners.program.command import SCHEDULERS
 from stripewise.runners.program.shell_commands import MAKES_FILES, STARTS_NOTHING
+from stripewise.shell import SHELLS
 
 Files = Callable[[str], str | None]
 """Gives the text of a file by the path that a script names; None where it is not at hand."""

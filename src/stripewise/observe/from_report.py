@@ -37,6 +37,7 @@ from stripewise.observe.activity import (
 from stripewise.observe.plain_report import MATTERS
 from stripewise.observe.report import FileReport, Operation, Pattern, Posix, Report, ReportedProcess
 from stripewise.observe.report import SystemCalls as ReportedCalls
+from stripewise.shell import SHELLS
 
 _UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads are not judged"
 _UNSEEN_RANKS = "a runtime report has no figures of single ranks: balance is not judged"
@@ -52,7 +53,6 @@ _MIXED = 0.1
 """Part of a direction's bytes in files with both, from which its time from open to close says little."""
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "busybox"})
 _ELSEWHERE = frozenset(
     ["su", "sudo", "runuser", "doas", "pkexec", "ssh", "rsh", "docker", "podman", "machinectl", "systemd-run", "sbatch"]
 )
@@ -176,9 +176,7 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
 def _program(report: Report) -> str:
     """The name of the program, which a shell may only start."""
     name = PurePath(report.job.executable).name
-    if report.programs and name in _SHELLS:
-        return max(report.programs, key=lambda one: one.io_time or 0.0).name
-    named = [one for one in report.processes if one.script or PurePath(one.executable).name not in _SHELLS]
+    named = [one for one in report.processes if one.script or PurePath(one.executable).name not in SHELLS]
     if not report.job.interface or not named:
         scripts = {one.script for one in report.processes if one.executable == report.job.executable}
         return (scripts.pop() if len(scripts) == 1 else "") or name

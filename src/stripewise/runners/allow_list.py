@@ -19,7 +19,6 @@ from stripewise.runners.program.command import (
     CONTAINERS,
     LAUNCHERS,
     SEARCHED_FOR,
-    SHELLS,
     TOOLS,
     WRAPPERS,
     family,
@@ -28,6 +27,7 @@ from stripewise.runners.program.command import (
     starts_others,
 )
 from stripewise.runners.program.grammar import Grammar
+from stripewise.shell import SHELLS
 
 _WILD = frozenset("*?")
 _LAUNCHERS = {name: grammar for name, grammar in LAUNCHERS.items() if not (grammar.anywhere or grammar.hosts)}

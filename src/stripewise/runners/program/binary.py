@@ -13,8 +13,9 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 
 from stripewise.errors import CannotExecute
-from stripewise.runners.program.command import INTERPRETERS, SHELLS, family, starts_others
+from stripewise.runners.program.command import INTERPRETERS, family, starts_others
 from stripewise.runners.program.elf import Elf, NotElf, contains, open_regular, read_elf
+from stripewise.shell import SHELLS
 
 _HEAD = 4096
 _NESTED = 4

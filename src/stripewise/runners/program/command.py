@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from stripewise.errors import UserError
 from stripewise.runners.program.grammar import Grammar, grammars_of
-from stripewise.shell import is_plain
+from stripewise.shell import SHELLS, is_plain
 
 
 def _names(text: str) -> frozenset[str]:
@@ -32,9 +32,6 @@ SCHEDULERS: Mapping[str, Grammar] = grammars_of("scheduler")
 
 CONTAINERS: Mapping[str, Grammar] = grammars_of("container")
 """Programs that start the program in another root file system, by base name."""
-
-SHELLS = _names("sh bash dash zsh ksh csh tcsh fish")
-"""Programs whose argument is a script, by base name."""
 
 INTERPRETERS = _names(
     "python pypy ipython perl ruby lua luajit R Rscript julia java node nodejs tclsh wish php guile octave"

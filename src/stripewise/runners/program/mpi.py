@@ -22,9 +22,10 @@ from stripewise.catalogue.told import Told
 from stripewise.errors import UserError
 from stripewise.interpreter import PROBING, Probing, ask, python
 from stripewise.runners.program.binary import Binary, FileKind, find_program
-from stripewise.runners.program.command import SHELLS, text_at
+from stripewise.runners.program.command import text_at
 from stripewise.runners.program.elf import contains, find_library
 from stripewise.runners.program.kept import keep
+from stripewise.shell import SHELLS
 
 _FROZEN, _LAST_BYTES = b"MEI\014\013\012\013\016", -(64 << 10)
 """What PyInstaller 6.22 writes behind the archive of modules (PyInstaller/archive/readers.py), and where."""

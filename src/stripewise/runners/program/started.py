@@ -17,7 +17,6 @@ from stripewise.runners.program.command import (
     INTERPRETERS,
     LAUNCHERS,
     SCHEDULERS,
-    SHELLS,
     TOOLS,
     WRAPPERS,
     CommandLine,
@@ -30,6 +29,7 @@ from stripewise.runners.program.command import (
 )
 from stripewise.runners.program.grammar import Grammar, grammars_of
 from stripewise.runners.program.shell_commands import list_commands
+from stripewise.shell import SHELLS
 
 
 @dataclass(frozen=True)
