@@ -177,14 +177,16 @@ def swept(path):
     parts = (sampler, make_resampler(), make_pruner(), make_stopping())
     planner = Planner(experiment, objective, space, False, *parts)
     candidate = planner.candidate(trials)
-    pair, open_ = 0, set()
+    pair, waiting = 0, {}
     for run in kept.runs[SEARCHED:]:
-        if candidate is not None and pair < PAIRS and run[0] in {0, candidate} - open_:
-            arm = "candidate" if run[0] else "default"
-            add(run, Phase.CONFIRMATION, pair=pair, arm=arm, facts=RunFacts(against=candidate))
-            open_.add(run[0])
-            if len(open_) == 2:
-                pair, open_ = pair + 1, set()
+        if candidate is None or pair == PAIRS or run[0] not in {0, candidate}:
+            continue
+        waiting.setdefault("candidate" if run[0] else "default", run)
+        if len(waiting) == 2:
+            # The sweep had one order in each of its rounds, and a proof has not.
+            for arm in sorted(waiting, reverse=pair % 2 > 0):
+                add(waiting[arm], Phase.CONFIRMATION, pair=pair, arm=arm, facts=RunFacts(against=candidate))
+            pair, waiting = pair + 1, {}
     ledger = SimpleNamespace(
         identifier="0123abcd",
         experiment=experiment,

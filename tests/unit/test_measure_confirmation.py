@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -63,7 +64,8 @@ def test_every_random_order_of_eight_runs_is_as_likely_and_so_is_each_order_with
         assert sorted(order) == [(pair, arm) for pair in range(4) for arm in ("candidate", "default")]
         orders[tuple(arm for _, arm in order)] += 1
         first_of_pairs[tuple(next(arm for number, arm in order if number == pair) for pair in range(4))] += 1
-    assert len(orders) == 70 and max(orders.values()) < 150 and min(orders.values()) > 60
+    assert len(orders) == 62 and max(orders.values()) < 160 and min(orders.values()) > 70
+    assert all(("default",) * 2 in pairwise(one) and ("candidate",) * 2 in pairwise(one) for one in orders)
     assert len(first_of_pairs) == 16 and max(first_of_pairs.values()) < 530 and min(first_of_pairs.values()) > 345
 
 

@@ -179,6 +179,20 @@ def test_settings_that_leave_their_work_to_the_next_run_are_no_gain(cost: Any, d
     assert decision == "proven" or found.more is None
 
 
+@pytest.mark.parametrize(
+    ("order", "decision"),
+    [
+        ("cdcdcdcdcdcdcdcd", Decision.NOT_PROVEN),
+        ("dcdcdcdcdccdcdcd", Decision.NOT_PROVEN),  # the candidate follows itself, the default never
+        ("dcdcdccddcdcdcdc", Decision.PROVEN),
+    ],
+)
+def test_pairs_prove_nothing_before_each_arm_followed_itself(order: str, decision: str) -> None:
+    pairs = pairs_in(order, lambda arm, _: 2.0 if arm == "d" else 1.0)
+    found = conclusion_of(pairs, objective_of(ObjectiveEntry()), Confirmation(pairs=8), 8)
+    assert found is not None and found.decision is decision
+
+
 def test_a_program_whose_processes_were_ended_is_not_called_faster_without_a_word() -> None:
     plain, left = (Run(1, 0, Phase.CONFIRMATION, facts=facts) for facts in ({}, {"behind": 2}))
     assert find_less_work([(plain, left), (plain, left), (plain, plain)]).endswith("their work is not in these times.")

@@ -16,6 +16,10 @@ candidate, these are the best four in one of 70 orders if nothing is to be gaine
 at its most extreme). The order is that of pairs, drawn at random among the eight, each in random order. So those pairs
 count in later looks as all others do, whatever the machine does meanwhile.
 
+In some orders, no run of an arm follows one of its own. There a candidate that leaves its work to the next run looks
+like a gain. The eight runs have none of these orders: what is left is drawn 70/62 times as often, so each look spends
+62/70 of its chance. Later pairs prove nothing before each arm has followed itself.
+
 The confirmation's runs as pairs, and what they prove.
 """
 
@@ -73,7 +77,7 @@ def _alpha(rule: Confirmation) -> float:
 
 def shuffled_pairs(rule: Confirmation) -> int:
     """Fewest pairs that can prove a gain if the order of all their runs is random."""
-    return next(n for n in itertools.count(1) if _chance_of_order(n) <= _SPENT_SHARE * _alpha(rule))
+    return next(n for n in itertools.count(1) if _chance_of_order(n) <= _SPENT_SHARE * _share_drawn(n) * _alpha(rule))
 
 
 def are_shuffled(first: int, rule: Confirmation) -> bool:
@@ -84,14 +88,20 @@ def are_shuffled(first: int, rule: Confirmation) -> bool:
 def shuffle(rng: np.random.Generator, pairs: int) -> list[tuple[int, str]]:
     """Order the runs of so many pairs at random: the pair of each, from 0, and its arm.
 
-    Every order of the two arms is equally likely, and so is, given which runs are pairs, every order within these.
+    Every order of the two arms is equally likely in which each follows itself; of a single pair, both are.
     """
-    places = rng.permutation(2 * pairs).reshape(pairs, 2)
     names = ("default", "candidate")
-    return [
-        (pair, arm)
-        for _, pair, arm in sorted((int(row[i]), pair, names[i]) for pair, row in enumerate(places) for i in (0, 1))
-    ]
+    while True:
+        places = rng.permutation(2 * pairs).reshape(pairs, 2)
+        found = sorted((int(row[i]), pair, names[i]) for pair, row in enumerate(places) for i in (0, 1))
+        order = [(pair, arm) for _, pair, arm in found]
+        if pairs == 1 or len({arm for (_, arm), (_, after) in itertools.pairwise(order) if arm == after}) == 2:
+            return order
+
+
+def _share_drawn(pairs: int) -> float:
+    """Share of all orders in which each arm follows itself: in 2n of them, one of the arms does not."""
+    return 1 - 2 * pairs / math.comb(2 * pairs, pairs)
 
 
 def _chance_of_order(pairs: int) -> float:
@@ -154,6 +164,8 @@ def boundary(
     shuffled = 0.5**first > alpha
     if len(planned) > 1:
         alpha *= _SPENT_SHARE
+    if shuffled:
+        alpha *= _share_drawn(first)
     spent, pairs = 0.0, 0
     price = _chance_of_order(first) if shuffled else 0.5**first
     early = first < FIRST_LOOK and planned[:1] == (first,) and (shuffled or first < most_pairs) and price <= alpha
@@ -314,6 +326,7 @@ def assess(
     rule: Confirmation = _USUAL,
     final: bool = False,
     first: int = FIRST_LOOK,
+    mute: int = 0,
 ) -> Assessment:
     """Judge the pairs so far.
 
@@ -332,6 +345,8 @@ def assess(
         No more pairs will come, for a reason outside the values (a budget): judge now.
     first : int
         Pairs at the first look; fixed before the first pair.
+    mute : int
+        How many of the first pairs prove nothing by themselves, for a reason outside the values.
 
     Raises
     ------
@@ -355,8 +370,10 @@ def assess(
 
     logs = log_speedups(default, candidate, maximize)
     design = boundary(reached, alpha, most_pairs, first=first)
-    level = design.levels[-1] if design.levels else 0.0
+    level = design.levels[-1] if design.levels and n > mute else 0.0
     for look, at in zip(design.looks, design.levels, strict=True):
+        if look <= mute:
+            continue
         found = estimate(look, at)
         by_order = look == shuffled and found.interval.low > rule.minimum_effect
         if by_order or (look != shuffled and _claims_gain(logs[:look], offset, at)):
@@ -369,7 +386,7 @@ def assess(
         return Assessment(Decision.FUTILE, estimate(n, level), level)
     if final:
         ended = boundary((*(look for look in reached if look < n), n), alpha, most_pairs, True, first)
-        level = ended.levels[-1]
+        level = ended.levels[-1] if n > mute else 0.0
         decision = Decision.PROVEN if _claims_gain(logs, offset, level) else Decision.NOT_PROVEN
         return Assessment(decision, estimate(n, level), level)
     return Assessment(Decision.CONTINUE, estimate(n, level), level)
@@ -539,10 +556,39 @@ def judge(
     default, candidate = arms(pairs, objective)
     first = first_look_of(pairs)
     found = assess(
-        default, candidate, maximize=objective.maximize, most_pairs=most, rule=rule, final=final, first=first
+        default,
+        candidate,
+        maximize=objective.maximize,
+        most_pairs=most,
+        rule=rule,
+        final=final,
+        first=first,
+        mute=_count_alternating(pairs),
     )
     # What has broken a limit of the objective once is no answer, however many pairs it wins.
     return replace(found, decision=Decision.BROKEN) if broken_in(pairs) else found
+
+
+def _count_alternating(pairs: Sequence[Pair]) -> int:
+    """Count the first pairs before a launch of each arm followed one of its own.
+
+    Until then, nothing tells a gain from work that the candidate leaves to the run after it.
+    """
+    launched: dict[int, str] = {}
+    followed: set[str] = set()
+    for count, pair in enumerate(pairs):
+        for arm, run in (("default", pair.default), ("candidate", pair.candidate)):
+            if run is None:
+                continue
+            if run.facts.file_family or run.facts.extra:
+                # Phases follow their own kind; between pairs come the runs that leave a setting out.
+                return 0
+            launched[run.number] = arm
+            if arm in (launched.get(run.number - 1), launched.get(run.number + 1)):
+                followed.add(arm)
+        if len(followed) == 2:
+            return count
+    return len(pairs)
 
 
 def broken_in(pairs: Sequence[Pair]) -> str:
