@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import random
 
 import numpy as np
 import pytest
@@ -220,3 +221,17 @@ def test_the_order_of_a_proof_is_not_the_same_for_all_who_leave_the_seed() -> No
 
     assert order(2.0) == order(2.0)
     assert len({order(2.0 + part / 1000) for part in range(4)}) > 1
+
+
+@pytest.mark.parametrize(("seed", "budget"), [(4, 120), (5, 120), (7, 120), (0, 40), (1, 40), (2, 40), (3, 40)])
+def test_settings_that_leave_work_to_the_next_run_are_not_proven_beside_runs_that_leave_one_out(seed, budget) -> None:
+    chance, left = random.Random(seed), [False]
+
+    def seconds(values):
+        after, left[0] = left[0], "on" in values.values()
+        own = 2.0 - 0.2 * (values["flush"] == "on") - 0.25 * (values["cache"] == "on")
+        return (own + 2.0 * after) * chance.lognormvariate(0, 0.03)
+
+    found = sw.tune(seconds, {"flush": ["off", "on"], "cache": ["off", "on"]}, budget=budget, seed=seed)
+    assert not found.confirmed
+    assert any(run.arm for trial in found.trials for run in trial.runs)

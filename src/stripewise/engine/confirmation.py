@@ -580,8 +580,7 @@ def _count_alternating(pairs: Sequence[Pair]) -> int:
         for arm, run in (("default", pair.default), ("candidate", pair.candidate)):
             if run is None:
                 continue
-            if run.facts.file_family or run.facts.extra:
-                # Phases follow their own kind; between pairs come the runs that leave a setting out.
+            if run.facts.file_family:  # phases of one launch follow their own kind
                 return 0
             launched[run.number] = arm
             if arm in (launched.get(run.number - 1), launched.get(run.number + 1)):

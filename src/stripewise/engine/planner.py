@@ -486,7 +486,7 @@ class Planner:
         if not tested and (reason := self._why_no_proof(trials)):
             return Finish(reason)
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
-        first = "default" if self._coins(trials, number)[0] < 0.5 else "candidate"
+        first = self._first_arm(trials, number)
         if pairs:
             step = self._leave_out(trials, runs, pairs, spent, before=number)
             return step or self._arm(trials, number, first, candidate, block)
@@ -531,6 +531,25 @@ class Planner:
         """Two random numbers of a pair: which of its arms runs first, and whether what leaves a setting out does."""
         return self._pairing_rng(trials, pair).random(2)
 
+    def _first_arm(self, trials: Sequence[Trial], pair: int) -> str:
+        return "default" if self._coins(trials, pair)[0] < 0.5 else "candidate"
+
+    def _sides(self, trials: Sequence[Trial], begun: int, places: int) -> list[bool | None]:
+        """Tell for so many pairs whether what leaves a setting out runs before each, or after it; None for neither.
+
+        It may not run where an arm follows itself for the first time: until then, no pair proves anything.
+        """
+        orders = [self._first_arm(trials, begun + place) for place in range(places + 1)]
+        # Where two pairs have different orders, the second begins with the arm that ended the first.
+        turns = [place for place in range(1, places + 1) if orders[place] != orders[place - 1]]
+        kept = {next((place for place in turns if orders[place] == arm), None) for arm in ("default", "candidate")}
+        found: list[bool | None] = []
+        for place in range(places):
+            drawn = place > 0 and bool(self._coins(trials, begun + place)[1] < 0.5)
+            sides = [before for before in (drawn, not drawn) if (place > 0 or not before)]
+            found.append(next((before for before in sides if place + (not before) not in kept), None))
+        return found
+
     def _pairing_rng(self, trials: Sequence[Trial], pair: int) -> np.random.Generator:
         """Random numbers of a pair. What the first run measured counts, too: all users have the same seed.
 
@@ -564,19 +583,21 @@ class Planner:
         place = len(pairs) - (before is None)
         known = find_candidate(runs[-1])
         done = [run for run in leaving_out_runs(trials) if find_candidate(run) == known]
-        first = place > 0 and bool(self._coins(trials, number)[1] < 0.5)
         extra = runs[-1].facts.extra
         first_look = runs[-1].facts.first_look or FIRST_LOOK
+        sides = self._sides(trials, pairs[0].number, max(first_look, place + 1))
         after = 2 * max(1, first_look - place)  # where time is short, it is the proof's
-        if not extra or first is not (before is not None):
+        if not extra or sides[place] is not (before is not None):
             return None
         if spent.runs + 1 > self.experiment.budget.runs or not self._time_for(trials, spent, after + 1):
             return None
         choices = self._can_be_left_out(_find_tested(trials, runs, known))
         names = list(choices)[: max(1, extra // RUNS_FOR_SHARE)]
         # As many a pair as give each setting its runs by the first look, in turn.
-        each = math.ceil(RUNS_FOR_SHARE * len(names) / first_look)
-        due = [names[index % len(names)] for index in range(place * each, min(extra, (place + 1) * each))]
+        wanted, usable = RUNS_FOR_SHARE * len(names), max(1, sum(side is not None for side in sides[:first_look]))
+        turn = sum(side is not None for side in sides[:place])
+        begin, end = (wanted * count // usable for count in (turn, turn + 1))
+        due = [names[index % len(names)] for index in range(begin, min(extra, end))]
         name = next((one for one in due if one not in {run.facts.left_out for run in done if run.pair == number}), None)
         if name is None:
             return None

@@ -120,8 +120,10 @@ def find_shift(pairs: Sequence[tuple[Run | None, Run | None]], maximize: bool) -
     runs = {run.number: (run, arm) for pair in pairs for arm, run in enumerate(pair) if run is not None}
     cells: dict[tuple[int, bool], list[float]] = {(arm, after): [] for arm in (0, 1) for after in (False, True)}
     for number, (run, arm) in runs.items():
-        if run.value and run.state is State.FINISHED and number - 1 in runs and not run.facts.file_family:
-            cells[arm, runs[number - 1][1] == 1].append(math.log(run.value) * (-1 if maximize else 1))
+        if run.value and run.state is State.FINISHED and number > min(runs) and not run.facts.file_family:
+            # Between two pairs come only runs that leave one of the candidate's settings out.
+            after = number - 1 not in runs or runs[number - 1][1] == 1
+            cells[arm, after].append(math.log(run.value) * (-1 if maximize else 1))
     arms = [[(x, after) for after in (False, True) for x in cells[arm, after]] for arm in (0, 1)]
     found = carry_over(*arms)
     if found is None or not found.seen or found.ratio <= 1:
