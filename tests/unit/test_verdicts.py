@@ -190,7 +190,7 @@ def test_settings_that_leave_their_work_to_the_next_run_are_no_gain(cost: Any, d
 def test_pairs_prove_nothing_before_each_arm_followed_itself(order: str, decision: str) -> None:
     pairs = pairs_in(order, lambda arm, _: 2.0 if arm == "d" else 1.0)
     found = conclusion_of(pairs, objective_of(ObjectiveEntry()), Confirmation(pairs=8), 8)
-    assert found is not None and found.decision is decision
+    assert found is not None and found.decision is decision and found.ordered == (decision == "proven")
 
 
 def test_a_program_whose_processes_were_ended_is_not_called_faster_without_a_word() -> None:

@@ -16,11 +16,13 @@ from stripewise.engine.confirmation import (
     Pair,
     arms,
     broken_in,
+    count_alternating,
     find_candidate,
     judge,
     more_pairs,
     pairs_of,
     pairs_to_prove,
+    provable_pairs,
     same_against_same,
 )
 from stripewise.engine.ledger import ExperimentLedger, Spent
@@ -52,6 +54,8 @@ class Conclusion:
         The limit of the objective that the candidate broke; empty where all held.
     shift : Shift or None
         Where the candidate leaves work to the run after it.
+    ordered : bool
+        Whether the order of the pairs could show that.
     """
 
     decision: Decision
@@ -63,6 +67,7 @@ class Conclusion:
     candidate: tuple[float, ...]
     broken: str = ""
     shift: Shift | None = None
+    ordered: bool = True
 
     @property
     def interval(self) -> Interval | None:
@@ -87,9 +92,17 @@ def conclusion_of(pairs: Sequence[Pair], objective: Objective, rule: Confirmatio
         decision = Decision.SHIFTED
     decided = decision in (Decision.PROVEN, Decision.BROKEN, Decision.SHIFTED)
     more = None if decided else more_pairs(verdict.speedup, complete, objective, rule)
-    broken = broken_in(complete)
     return Conclusion(
-        decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate), broken, shift
+        decision,
+        verdict.speedup,
+        rule.confidence,
+        same,
+        more,
+        tuple(default),
+        tuple(candidate),
+        broken_in(complete),
+        shift,
+        ordered=count_alternating(complete) < len(complete),
     )
 
 
@@ -181,11 +194,11 @@ def verdict(
                 f"{format_factor(found)} times as fast{told}."
             )
         case _ if bounds is None:
-            looks = (
-                f"the best found looks {format_factor(found)} times as fast, but {pairs} cannot tell whether "
-                "that exceeds"
-            )
-            return f"Not proven, so the default is kept: {_failures(conclusion) or f'{looks} {bar}'}."
+            looks = f"the best found looks {format_factor(found)} times as fast, but {pairs} cannot tell whether that "
+            # Fewer pairs than any order needs are too few whatever their order was.
+            few = conclusion.ordered or conclusion.speedup.pairs < provable_pairs(experiment.confirmation)
+            looks += f"exceeds {bar}" if few else "is work left to the next run: one side never ran twice in a row"
+            return f"Not proven, so the default is kept: {_failures(conclusion) or looks}."
         case _:
             return (
                 f"Not proven, so the default is kept: the best found looks {format_factor(found)} times as fast, but "

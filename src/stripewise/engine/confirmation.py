@@ -563,13 +563,13 @@ def judge(
         rule=rule,
         final=final,
         first=first,
-        mute=_count_alternating(pairs),
+        mute=count_alternating(pairs),
     )
     # What has broken a limit of the objective once is no answer, however many pairs it wins.
     return replace(found, decision=Decision.BROKEN) if broken_in(pairs) else found
 
 
-def _count_alternating(pairs: Sequence[Pair]) -> int:
+def count_alternating(pairs: Sequence[Pair]) -> int:
     """Count the first pairs before a launch of each arm followed one of its own.
 
     Until then, nothing tells a gain from work that the candidate leaves to the run after it.
