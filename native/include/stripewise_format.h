@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define SW_VERSION "1.1.4"
+#define SW_VERSION "1.1.5"
 #define SW_PLAN_HEADER "stripewise-plan 1"
 #define SW_MAX_PLAN_BYTES 1048576
 #define SW_MAX_SETTINGS 4096 /* lines of settings, and of words, in a plan */

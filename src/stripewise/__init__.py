@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "1.1.4"
+__version__ = "1.1.5"
 
 __all__ = ["Client", "Search", "Tuned", "__version__", "floats", "integers", "tune"]
 

@@ -165,7 +165,7 @@ def test_help_names_every_option_and_version_the_version(mpi: Mpi, kernel: Calla
     for option in ("--block", "--overlap-y", "--dummy-effect", "-C, --reorder", "-E, --existing", "Exit codes"):
         assert option in done.stdout
     done = launch(mpi, kernel(mpi), ["--version"])
-    assert (done.returncode, done.stdout) == (0, "stripewise-kernel 1.1.4\n")
+    assert (done.returncode, done.stdout) == (0, "stripewise-kernel 1.1.5\n")
 
 
 @pytest.mark.parametrize("api", ["-a posix", "-a posix -F", "-a mpiio", "-a mpiio -c"])
