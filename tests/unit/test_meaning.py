@@ -156,7 +156,7 @@ def test_what_stripewise_writes_is_read_as_meant() -> None:
 
 def test_a_setting_belongs_to_one_parameter() -> None:
     for name, parameter in parameters().items():
-        assert find_parameter(setting(parameter, "1")) is parameter, name
+        assert find_parameter(setting(parameter, "1")) == parameter, name
 
 
 def test_all_callers_take_a_text_alike() -> None:
@@ -351,7 +351,7 @@ def test_a_setting_is_found_in_the_stacks_that_name_it_alone() -> None:
     places = [(stack, parameter) for stack in every_stack() for parameter in stack.parameters]
     for stack, parameter in places:
         setting = Setting(parameter.carrier, parameter.setting, "", parameter.layer)
-        assert find_parameter(setting) is parameter
+        assert find_parameter(setting) == parameter  # loaded again, perhaps: not all stacks stay in memory
         assert all(stack in stacks_naming(derived.name) for derived in stack.derived)
     named = stacks_naming("romio_cb_write")
     assert named and len(named) < len(every_stack()) / 2
